@@ -45,8 +45,7 @@ parts/mxsafe_mxsf_lane_decoder_triple_count32.v
 parts/mxsafe_vector_add_multiply_axpy_scale_0a63f902.v
 parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_413e39ef.v
 parts/mxsafe_narrow_exp_sigmoid_reciprocal_f1013a91.v
-parts/mxsafe_softmax_beats_sweeps.v
-parts/mxsafe_normalise_beats_optional_sums_a4bfc29d.v
+parts/mxsafe_rows_registered_sweeps.v
 parts/mxsafe_row_address_generator_depth4096_deddc068.v
 parts/mxsafe_row_replay_beat_bits272_depth128_f541c012.v
 parts/mxsafe_mxsf_float32_normaliser.v
@@ -63,12 +62,11 @@ parts/mxsafe_multiply_add_multiply_stages3_late_addend.v
 parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_50ff03cc.v
 parts/mxsafe_exp_sigmoid_reciprocal_rsqrt_1d39a1de.v
 parts/mxsafe_beat_joiner_parts4_no_rows.v
-parts/mxsafe_softmax_entry_beats_sweeps.v
-parts/mxsafe_row_replay_summary_bits0_may_stream.v
-parts/mxsafe_softmax_core_beats_sweeps.v
+parts/mxsafe_softmax_entry_beats_sweeps_norms.v
 parts/mxsafe_row_replay_passes3_summary_baf8d2f5.v
-parts/mxsafe_normalise_core_beats_optional_665fedbf.v
-parts/mxsafe_largest_exponent_count2.v
+parts/mxsafe_softmax_core_beats_sweeps_a990329e.v
+parts/mxsafe_normalise_core_beats_optional_c764e1b4.v
+parts/mxsafe_row_lane_optional.v
 parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_full_adders.v
 parts/mxsafe_full_adders_bits26.v
@@ -80,7 +78,5 @@ parts/mxsafe_relu_relud_gelu_silu_tanh_gelud_c76196ec.v
 parts/mxsafe_exp_sigmoid_reciprocal_rsqrt_width4.v
 parts/mxsafe_softmax_constants.v
 parts/mxsafe_softmax_logarithm_longest65536.v
-parts/mxsafe_softmax_lane.v
-parts/mxsafe_normalise_row_rows4_span1_0db44bcf.v
-parts/mxsafe_normalise_lane_optional.v
+parts/mxsafe_normalise_row_rows4_span1_b1a6df77.v
 parts/mxsafe_exp_sigmoid_reciprocal_rsqrt_f3b190f0.v

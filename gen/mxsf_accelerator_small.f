@@ -44,8 +44,7 @@ parts/mxsafe_mxsf_lane_decoder_digits_count32.v
 parts/mxsafe_mxsf_lane_decoder_triple_count32.v
 parts/mxsafe_vector_add_multiply_axpy_scale_1d13d68b.v
 parts/mxsafe_activation_stream_width8.v
-parts/mxsafe_softmax_lanes8_beats_depth128_sweeps.v
-parts/mxsafe_normalise_lanes8_beats_depth128_ae888e3a.v
+parts/mxsafe_rows_lanes8_registered_depth128_sweeps.v
 parts/mxsafe_row_address_generator_depth512_8616e6ad.v
 parts/mxsafe_row_replay_beat_bits136_depth128_3d1533a8.v
 parts/mxsafe_mxsf_float32_normaliser.v
@@ -60,12 +59,11 @@ parts/mxsafe_mxsf_operand_decoder_digits.v
 parts/mxsafe_mxsf_operand_decoder_triple.v
 parts/mxsafe_multiply_add_multiply_stages3_late_addend.v
 parts/mxsafe_activation_width8.v
-parts/mxsafe_softmax_entry_lanes8_beats_sweeps.v
-parts/mxsafe_row_replay_beat_bits256_depth128_a9a883f3.v
-parts/mxsafe_softmax_core_lanes8_beats_sweeps.v
+parts/mxsafe_softmax_entry_lanes8_beats_sweeps_norms.v
 parts/mxsafe_row_replay_beat_bits256_depth128_4c83a4a6.v
-parts/mxsafe_normalise_core_lanes8_beats_83832882.v
-parts/mxsafe_largest_exponent_count2.v
+parts/mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201.v
+parts/mxsafe_normalise_core_lanes8_beats_39aff244.v
+parts/mxsafe_row_lane_optional.v
 parts/mxsafe_mxsf_operand_multiplier.v
 parts/mxsafe_full_adders.v
 parts/mxsafe_full_adders_bits26.v
@@ -76,6 +74,4 @@ parts/mxsafe_float32_adder_pipeline1.v
 parts/mxsafe_relu_gelu_silu_tanh_lane_pipeline3.v
 parts/mxsafe_softmax_constants.v
 parts/mxsafe_softmax_logarithm_longest65536.v
-parts/mxsafe_softmax_lane.v
-parts/mxsafe_normalise_row_rows2_span1_67dca4f2.v
-parts/mxsafe_normalise_lane_optional.v
+parts/mxsafe_normalise_row_rows2_span1_b8cdc07d.v

@@ -5,4 +5,4 @@ parts/mxsafe_softmax_core_beats.v
 parts/mxsafe_beat_memory.v
 parts/mxsafe_softmax_constants.v
 parts/mxsafe_softmax_logarithm.v
-parts/mxsafe_softmax_lane.v
+parts/mxsafe_row_lane_no_norms.v

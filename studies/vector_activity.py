@@ -19,6 +19,7 @@ from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.activation import Activation
 from mxsafe.rtl.vector.normalise import Normalise
+from mxsafe.rtl.vector.rows import Rows as RowsOfAll
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
@@ -82,12 +83,13 @@ def _last(module: Module, rows: int, beats: int) -> dict[str, Words]:
     return {"s_axis_tlast": module.ports["s_axis_tlast"].words(ends)}
 
 
-def _attention(unit: Softmax, module: Module) -> Rows:
+def _attention(unit: Softmax | RowsOfAll, module: Module) -> Rows:
     """Scores of tokens, those of several heads one after the other in a row."""
     config, data = unit.config, minilm.load_vectors()
-    beats = min(ROW_BEATS[config.along], config.depth // 2)
+    along = config.along if isinstance(unit, Softmax) else "beats"
+    beats = min(ROW_BEATS[along], config.depth // 2)
     tokens = data.scores.transpose(1, 0, 2).reshape(len(data.scores[0]), -1)
-    if config.along == "lanes":
+    if along == "lanes":
         length = beats * config.lanes
         scores = tokens[:_ROWS, :length].reshape(-1, config.lanes)
     else:
@@ -96,7 +98,7 @@ def _attention(unit: Softmax, module: Module) -> Rows:
         side = np.resize(np.arange(len(tokens)), (_ROWS, config.lanes))
         scores = tokens[side][:, :, :length].transpose(0, 2, 1).reshape(-1, config.lanes)
     controls = [int(softmax_factor(float(data.scale)).view(np.uint32)), length]
-    controls += [0] * (config.along == "beats")
+    controls += [0] * (along == "beats")
     return Rows(
         job={
             "s_axis_tdata": _words(scores, config.lanes),
@@ -106,6 +108,7 @@ def _attention(unit: Softmax, module: Module) -> Rows:
             ),
         },
         numbers=config.lanes,
+        steady={"is_softmax": 1} if "is_softmax" in module.ports else {},
     )
 
 
@@ -220,6 +223,7 @@ def _blocks(unit: BlockConverter, module: Module) -> Rows:
 
 _STREAMS: Mapping[type[Unit[Any]], Callable[[Any, Module], Rows]] = {
     Softmax: _attention,
+    RowsOfAll: _attention,
     Normalise: _states,
     RowReplay: _replayed,
     VectorArithmetic: _multiples,

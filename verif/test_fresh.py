@@ -72,4 +72,4 @@ def test_all_that_makes_a_module_is_written_down() -> None:
         files = reached([origin])
         assert origin.removeprefix("mxsafe.").replace(".", "/") + ".py" in files
         assert files <= written.keys(), f"gen/{SOURCES} lacks files of {module.name}"
-    assert "tables/softmax_exp2_fine.json" in reached(["mxsafe.rtl.vector.softmax_lane"])
+    assert "tables/softmax_exp2_fine.json" in reached(["mxsafe.rtl.vector.row_lane"])

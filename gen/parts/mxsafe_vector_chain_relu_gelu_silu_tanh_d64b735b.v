@@ -34,31 +34,26 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   m_axis_tlast
 );
   wire [1:0] \$user$sub ;
-  wire \$reduced_1_wanted$or ;
   wire \$before_in__tready$not ;
   wire \$s_axis_operand_tready$not ;
   wire \$before_out__tvalid$not ;
   wire \$s_axis_tready$and ;
   wire \$s_axis_tready$and_2 ;
-  wire [14:0] \$length$add ;
   wire \$slice_operated__tready$and ;
+  wire [14:0] \$length$add ;
   wire \$slice_operated__tready$and_2 ;
   wire \$row_enters$and ;
-  wire \$normalise_m_axis_tready$and ;
-  wire \$normalise_m_axis_tready$and_2 ;
-  wire \$reduced_passes$any ;
+  wire \$rows_m_axis_tready$and ;
+  wire \$rows_m_axis_tready$and_2 ;
   wire \$slice_functions__tready$and ;
   wire \$slice_functions__tready$and_2 ;
-  wire \$length$less ;
-  wire \$slice_functions__tready$or ;
-  wire \$slice_functions__tready$and_3 ;
   wire [12:0] \$length$mux ;
+  wire \$length$less ;
   wire \$length$and ;
   wire [12:0] \$length$add_2 ;
   wire [12:0] \$length$mux_2 ;
   wire \$length$more ;
   wire [12:0] \$length$mux_3 ;
-  wire \$reduced_1_wanted$or_2 ;
   wire \$length$differ ;
   wire [12:0] \$length$mux_4 ;
   reg affine_held;
@@ -109,7 +104,6 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire functions_passes;
   wire gain_is_there;
   wire has_function;
-  wire is_layer_norm;
   wire is_rms_norm;
   wire is_softmax;
   wire is_sum;
@@ -124,27 +118,23 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   output m_axis_tvalid;
   wire m_axis_tvalid;
   wire norm_is_taken;
-  wire normalise_centred;
-  wire normalise_m_axis_tready;
-  wire normalise_m_axis_tvalid;
-  wire [31:0] normalise_s_axis_tdata;
-  wire normalise_s_axis_tlast;
-  wire normalise_s_axis_tready;
-  wire normalise_s_axis_tvalid;
   reg operated_0_wanted;
   wire [33:0] operated_beat;
   wire operated_passes;
   wire operates;
   reg reduced_0_wanted;
-  reg reduced_1_wanted;
   wire reduced__tready;
   wire [33:0] reduced_beat;
-  wire [33:0] reduced_beat_0;
-  wire [33:0] reduced_beat_1;
-  wire [33:0] reduced_beat_2;
-  wire [33:0] reduced_beat_to_1;
   wire reduced_passes;
+  wire reduces;
   wire row_enters;
+  wire rows_centred;
+  wire rows_m_axis_tready;
+  wire rows_m_axis_tvalid;
+  wire [31:0] rows_s_axis_tdata;
+  wire rows_s_axis_tlast;
+  wire rows_s_axis_tready;
+  wire rows_s_axis_tvalid;
   input rst;
   wire rst;
   input [31:0] s_axis_bias_tdata;
@@ -183,33 +173,15 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   wire [31:0] slice_scaled__tdata;
   wire slice_scaled__tlast;
   wire slice_scaled__tvalid;
-  wire [31:0] softmax_m_axis_tdata;
-  wire softmax_m_axis_tlast;
-  wire softmax_m_axis_tvalid;
-  wire softmax_s_axis_tready;
-  wire softmax_s_axis_tvalid;
   input start;
   wire start;
   reg [34:0] user;
-  assign behind_in__tvalid = normalise_m_axis_tvalid & scaled_0_wanted;
-  assign \$normalise_m_axis_tready$and  = scaled_passes & behind_out__tready;
-  assign \$normalise_m_axis_tready$and_2  = scaled_0_wanted & behind_in__tready;
-  assign normalise_m_axis_tready = \$normalise_m_axis_tready$and  | \$normalise_m_axis_tready$and_2 ;
-  assign scaled_beat = scaled_0_wanted ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, behind_out__tvalid } : { behind_in__tdata, behind_in__tlast, normalise_m_axis_tvalid };
-  assign \$reduced_passes$any  = | { reduced_1_wanted, reduced_0_wanted };
-  assign reduced_passes = ~ \$reduced_passes$any ;
-  assign softmax_s_axis_tvalid = slice_functions__tvalid & reduced_0_wanted;
-  assign normalise_s_axis_tvalid = slice_functions__tvalid & reduced_1_wanted;
+  assign reduced_passes = ~ reduced_0_wanted;
+  assign rows_s_axis_tvalid = slice_functions__tvalid & reduced_0_wanted;
   assign \$slice_functions__tready$and  = reduced_passes & reduced__tready;
-  assign \$slice_functions__tready$and_2  = reduced_0_wanted & softmax_s_axis_tready;
-  assign \$slice_functions__tready$or  = \$slice_functions__tready$and  | \$slice_functions__tready$and_2 ;
-  assign \$slice_functions__tready$and_3  = reduced_1_wanted & normalise_s_axis_tready;
-  assign slice_functions__tready = \$slice_functions__tready$or  | \$slice_functions__tready$and_3 ;
-  assign reduced_beat_0 = \$reduced_passes$any  ? 34'h000000000 : { normalise_s_axis_tdata, normalise_s_axis_tlast, slice_functions__tvalid };
-  assign reduced_beat_1 = reduced_0_wanted ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : 34'h000000000;
-  assign reduced_beat_2 = reduced_1_wanted ? { slice_scaled__tdata, slice_scaled__tlast, slice_scaled__tvalid } : 34'h000000000;
-  assign reduced_beat_to_1 = reduced_beat_0 | reduced_beat_1;
-  assign reduced_beat = reduced_beat_to_1 | reduced_beat_2;
+  assign \$slice_functions__tready$and_2  = reduced_0_wanted & rows_s_axis_tready;
+  assign slice_functions__tready = \$slice_functions__tready$and  | \$slice_functions__tready$and_2 ;
+  assign reduced_beat = reduced_0_wanted ? { slice_scaled__tdata, slice_scaled__tlast, slice_scaled__tvalid } : { rows_s_axis_tdata, rows_s_axis_tlast, slice_functions__tvalid };
   always @(posedge clk)
     user <= { controls[58:27], controls[3], \$user$sub  };
   always @(posedge clk)
@@ -221,9 +193,7 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   always @(posedge clk)
     scaled_0_wanted <= controls[12];
   always @(posedge clk)
-    reduced_0_wanted <= is_softmax;
-  always @(posedge clk)
-    reduced_1_wanted <= \$reduced_1_wanted$or ;
+    reduced_0_wanted <= reduces;
   assign \$user$sub  = controls[1:0] - 2'h1;
   assign \$length$add  = { 1'h0, controls[26:13] } + 15'h0001;
   assign \$length$less  = \$length$add  < 15'h1fff;
@@ -232,8 +202,6 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   assign \$length$mux_2  = \$length$and  ? \$length$add_2  : 13'h1fff;
   assign \$length$more  = length_grown > 14'h1fff;
   assign \$length$mux_3  = \$length$more  ? 13'h1fff : length_grown[12:0];
-  assign \$reduced_1_wanted$or_2  = is_layer_norm | is_rms_norm;
-  assign \$reduced_1_wanted$or  = \$reduced_1_wanted$or_2  | is_sum;
   assign gain_is_there = behind_in__tvalid & s_axis_gain_tvalid;
   assign norm_is_taken = affine_held & arithmetic_s_axis_tready;
   assign { arithmetic_s_axis_tlast, arithmetic_s_axis_tdata } = affine_held ? { behind_in__tlast, behind_in__tdata } : { s_axis_tlast, s_axis_tdata };
@@ -270,14 +238,19 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
   assign slice_operated__tready = \$slice_operated__tready$and  | \$slice_operated__tready$and_2 ;
   assign functions_beat = functions_0_wanted ? { function_m_axis_tdata, function_m_axis_tlast, function_m_axis_tvalid } : { function_s_axis_tdata, function_s_axis_tlast, slice_operated__tvalid };
   assign is_softmax = controls[10:8] == 3'h1;
-  assign is_layer_norm = controls[10:8] == 3'h2;
   assign is_rms_norm = controls[10:8] == 3'h3;
   assign is_sum = controls[10:8] == 3'h4;
-  assign \$row_enters$and  = softmax_s_axis_tvalid & softmax_s_axis_tready;
-  assign row_enters = \$row_enters$and  & normalise_s_axis_tlast;
+  assign \$row_enters$and  = rows_s_axis_tvalid & rows_s_axis_tready;
+  assign row_enters = \$row_enters$and  & rows_s_axis_tlast;
   assign length_grown = { 1'h0, length } + 14'h0001;
-  assign normalise_centred = ~ is_rms_norm;
+  assign rows_centred = ~ is_rms_norm;
   assign scaled_passes = ~ scaled_0_wanted;
+  assign behind_in__tvalid = rows_m_axis_tvalid & scaled_0_wanted;
+  assign \$rows_m_axis_tready$and  = scaled_passes & behind_out__tready;
+  assign \$rows_m_axis_tready$and_2  = scaled_0_wanted & behind_in__tready;
+  assign rows_m_axis_tready = \$rows_m_axis_tready$and  | \$rows_m_axis_tready$and_2 ;
+  assign scaled_beat = scaled_0_wanted ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, behind_out__tvalid } : { behind_in__tdata, behind_in__tlast, rows_m_axis_tvalid };
+  assign reduces = | controls[10:8];
   always @(posedge clk)
     if (\$length$differ ) length <= \$length$mux ;
   always @(posedge clk)
@@ -319,25 +292,27 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .s_axis_tuser(function_held),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_lanes1_beats_depth128_f5e65fb6 normalise (
-    .centred(normalise_centred),
+  mxsafe_rows_lanes1_dividers1_registered_2b643936 rows (
+    .centred(rows_centred),
     .clk(clk),
     .epsilon(controls[58:27]),
+    .is_softmax(is_softmax),
     .m_axis_tdata(behind_in__tdata),
     .m_axis_tlast(behind_in__tlast),
-    .m_axis_tready(normalise_m_axis_tready),
-    .m_axis_tvalid(normalise_m_axis_tvalid),
+    .m_axis_tready(rows_m_axis_tready),
+    .m_axis_tvalid(rows_m_axis_tvalid),
     .rst(rst),
-    .s_axis_tdata(normalise_s_axis_tdata),
-    .s_axis_tlast(normalise_s_axis_tlast),
-    .s_axis_tready(normalise_s_axis_tready),
-    .s_axis_tvalid(normalise_s_axis_tvalid),
+    .s_axis_tdata(rows_s_axis_tdata),
+    .s_axis_tlast(rows_s_axis_tlast),
+    .s_axis_tready(rows_s_axis_tready),
+    .s_axis_tuser({ controls[11], length, controls[58:27] }),
+    .s_axis_tvalid(rows_s_axis_tvalid),
     .summing(is_sum)
   );
   mxsafe_register_slice #(.BITS(33), .HALVED(0)) slice_functions (
     .clk(clk),
     .rst(rst),
-    .sink_payload({ normalise_s_axis_tlast, normalise_s_axis_tdata }),
+    .sink_payload({ rows_s_axis_tlast, rows_s_axis_tdata }),
     .sink_ready(slice_functions__tready),
     .sink_valid(slice_functions__tvalid),
     .source_payload({ functions_beat[1], functions_beat[33:2] }),
@@ -373,19 +348,6 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_d64b735b(
     .source_payload({ scaled_beat[1], scaled_beat[33:2] }),
     .source_ready(behind_out__tready),
     .source_valid(scaled_beat[0])
-  );
-  mxsafe_softmax_lanes1_beats_depth128_fpga softmax (
-    .clk(clk),
-    .m_axis_tdata(softmax_m_axis_tdata),
-    .m_axis_tlast(softmax_m_axis_tlast),
-    .m_axis_tready(reduced__tready),
-    .m_axis_tvalid(softmax_m_axis_tvalid),
-    .rst(rst),
-    .s_axis_tdata(normalise_s_axis_tdata),
-    .s_axis_tlast(normalise_s_axis_tlast),
-    .s_axis_tready(softmax_s_axis_tready),
-    .s_axis_tuser({ controls[11], length, controls[58:27] }),
-    .s_axis_tvalid(softmax_s_axis_tvalid)
   );
 endmodule
 `default_nettype wire

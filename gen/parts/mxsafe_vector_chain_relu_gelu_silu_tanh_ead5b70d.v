@@ -32,37 +32,24 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
 );
   wire \$operated__tready$and ;
   wire \$operated__tready$and_2 ;
-  wire \$normalise_sweep_streams$any ;
-  wire \$normalise_sweep_streams$not ;
-  wire \$normalise_sweep_number$mux ;
+  wire \$rows_sweep_streams$any ;
+  wire \$rows_sweep_streams$not ;
+  wire \$rows_sweep_number$mux ;
   wire \$row_enters$and ;
-  wire \$normalise_m_axis_tready$and ;
-  wire \$normalise_m_axis_tready$and_2 ;
-  wire \$reduced_passes$or ;
-  wire \$reduced_passes$or_2 ;
-  wire \$reduced_passes$any ;
-  wire \$normalise_s_axis_tvalid$or ;
-  wire \$normalise_s_axis_tvalid$or_2 ;
-  wire \$before_in__tready$not ;
-  wire \$scaled__tready$or ;
-  wire \$scaled__tready$or_2 ;
+  wire \$rows_m_axis_tready$and ;
+  wire \$rows_m_axis_tready$and_2 ;
   wire \$functions__tready$and ;
   wire \$functions__tready$and_2 ;
-  wire \$functions__tready$or ;
-  wire \$functions__tready$or_2 ;
-  wire \$functions__tready$or_3 ;
-  wire \$functions__tready$and_3 ;
-  wire \$reduced_beat_2$or ;
-  wire \$reduced_beat_2$or_2 ;
-  wire \$s_axis_operand_tready$not ;
   wire [14:0] \$length$add ;
   wire \$length$less ;
+  wire \$before_in__tready$not ;
   wire \$length$and ;
   wire [12:0] \$length$add_2 ;
   wire [12:0] \$length$mux ;
   wire \$length$more ;
   wire [12:0] \$length$mux_2 ;
   wire [12:0] \$length$mux_3 ;
+  wire \$s_axis_operand_tready$not ;
   wire \$before_out__tvalid$not ;
   wire \$s_axis_tready$and ;
   wire \$s_axis_tready$and_2 ;
@@ -113,7 +100,6 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
   wire functions_passes;
   wire gain_is_there;
   wire has_function;
-  wire is_layer_norm;
   wire is_rms_norm;
   wire is_softmax;
   wire is_sum;
@@ -128,26 +114,23 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
   output m_axis_tvalid;
   wire m_axis_tvalid;
   wire norm_is_taken;
-  wire normalise_centred;
-  wire normalise_m_axis_tready;
-  wire normalise_m_axis_tvalid;
-  wire normalise_s_axis_tready;
-  wire normalise_s_axis_tvalid;
-  wire \normalise_sweep.begins ;
-  wire \normalise_sweep.largest ;
-  wire [1:0] \normalise_sweep.number ;
-  wire \normalise_sweep.streams ;
   wire operated__tready;
   wire [257:0] operated_beat;
   wire operated_passes;
   wire operates;
   wire [257:0] reduced_beat;
-  wire [257:0] reduced_beat_0;
-  wire [257:0] reduced_beat_1;
-  wire [257:0] reduced_beat_2;
-  wire [257:0] reduced_beat_to_1;
   wire reduced_passes;
+  wire reduces;
   wire row_enters;
+  wire rows_centred;
+  wire rows_m_axis_tready;
+  wire rows_m_axis_tvalid;
+  wire rows_s_axis_tready;
+  wire rows_s_axis_tvalid;
+  wire \rows_sweep.begins ;
+  wire \rows_sweep.largest ;
+  wire [1:0] \rows_sweep.number ;
+  wire \rows_sweep.streams ;
   input rst;
   wire rst;
   input [31:0] s_axis_bias_tdata;
@@ -179,12 +162,6 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
   wire scaled__tready;
   wire [257:0] scaled_beat;
   wire scaled_passes;
-  wire [255:0] softmax_m_axis_tdata;
-  wire softmax_m_axis_tlast;
-  wire softmax_m_axis_tready;
-  wire softmax_m_axis_tvalid;
-  wire softmax_s_axis_tready;
-  wire softmax_s_axis_tvalid;
   input start;
   wire start;
   wire sweep_is_results;
@@ -193,53 +170,26 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
   /* verilator lint_off UNUSEDSIGNAL */
   wire [34:0] user;
   /* verilator lint_on UNUSEDSIGNAL */
-  assign is_sum = controls[10:8] == 3'h4;
-  assign \$normalise_sweep_streams$any  = | controls[61:59];
-  assign \normalise_sweep.largest  = controls[61:59] == 3'h1;
-  assign sweep_is_squares = controls[61:59] == 3'h3;
-  assign sweep_is_results = controls[61:59] == 3'h4;
-  assign \normalise_sweep.begins  = start & controls[62];
-  assign \$normalise_sweep_streams$not  = ~ \normalise_sweep.largest ;
-  assign \normalise_sweep.streams  = \$normalise_sweep_streams$any  & \$normalise_sweep_streams$not ;
-  assign \$normalise_sweep_number$mux  = sweep_is_squares ? 1'h1 : 1'h0;
-  assign \normalise_sweep.number  = sweep_is_results ? 2'h2 : { 1'h0, \$normalise_sweep_number$mux  };
-  assign \$row_enters$and  = softmax_s_axis_tvalid & softmax_s_axis_tready;
+  assign \rows_sweep.number  = sweep_is_results ? 2'h2 : { 1'h0, \$rows_sweep_number$mux  };
+  assign \$row_enters$and  = rows_s_axis_tvalid & rows_s_axis_tready;
   assign row_enters = \$row_enters$and  & functions_beat[1];
   assign length_grown = { 1'h0, length } + 14'h0008;
-  assign normalise_centred = ~ is_rms_norm;
+  assign rows_centred = ~ is_rms_norm;
   assign scaled_passes = ~ controls[12];
-  assign behind_in__tvalid = normalise_m_axis_tvalid & controls[12];
+  assign behind_in__tvalid = rows_m_axis_tvalid & controls[12];
   assign behind_out__tready = scaled__tready & controls[12];
-  assign \$normalise_m_axis_tready$and  = scaled_passes & scaled__tready;
-  assign \$normalise_m_axis_tready$and_2  = controls[12] & behind_in__tready;
-  assign normalise_m_axis_tready = \$normalise_m_axis_tready$and  | \$normalise_m_axis_tready$and_2 ;
-  assign scaled_beat = controls[12] ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, behind_out__tvalid } : { behind_in__tdata, behind_in__tlast, normalise_m_axis_tvalid };
-  assign \$reduced_passes$or  = is_layer_norm | is_rms_norm;
-  assign \$reduced_passes$or_2  = \$reduced_passes$or  | is_sum;
-  assign \$reduced_passes$any  = | { \$reduced_passes$or_2 , is_softmax };
-  assign reduced_passes = ~ \$reduced_passes$any ;
-  assign softmax_s_axis_tvalid = functions_beat[0] & is_softmax;
-  assign softmax_m_axis_tready = m_axis_tready & is_softmax;
-  assign \$normalise_s_axis_tvalid$or  = is_layer_norm | is_rms_norm;
-  assign \$normalise_s_axis_tvalid$or_2  = \$normalise_s_axis_tvalid$or  | is_sum;
-  assign normalise_s_axis_tvalid = functions_beat[0] & \$normalise_s_axis_tvalid$or_2 ;
-  assign \$scaled__tready$or  = is_layer_norm | is_rms_norm;
-  assign \$scaled__tready$or_2  = \$scaled__tready$or  | is_sum;
-  assign scaled__tready = m_axis_tready & \$scaled__tready$or_2 ;
+  assign \$rows_m_axis_tready$and  = scaled_passes & scaled__tready;
+  assign \$rows_m_axis_tready$and_2  = controls[12] & behind_in__tready;
+  assign rows_m_axis_tready = \$rows_m_axis_tready$and  | \$rows_m_axis_tready$and_2 ;
+  assign scaled_beat = controls[12] ? { arithmetic_m_axis_tdata, arithmetic_m_axis_tlast, behind_out__tvalid } : { behind_in__tdata, behind_in__tlast, rows_m_axis_tvalid };
+  assign reduces = | controls[10:8];
+  assign reduced_passes = ~ reduces;
+  assign rows_s_axis_tvalid = functions_beat[0] & reduces;
+  assign scaled__tready = m_axis_tready & reduces;
   assign \$functions__tready$and  = reduced_passes & m_axis_tready;
-  assign \$functions__tready$and_2  = is_softmax & softmax_s_axis_tready;
-  assign \$functions__tready$or  = \$functions__tready$and  | \$functions__tready$and_2 ;
-  assign \$functions__tready$or_2  = is_layer_norm | is_rms_norm;
-  assign \$functions__tready$or_3  = \$functions__tready$or_2  | is_sum;
-  assign \$functions__tready$and_3  = \$functions__tready$or_3  & normalise_s_axis_tready;
-  assign functions__tready = \$functions__tready$or  | \$functions__tready$and_3 ;
-  assign reduced_beat_0 = \$reduced_passes$any  ? 258'h00000000000000000000000000000000000000000000000000000000000000000 : functions_beat;
-  assign reduced_beat_1 = is_softmax ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : 258'h00000000000000000000000000000000000000000000000000000000000000000;
-  assign \$reduced_beat_2$or  = is_layer_norm | is_rms_norm;
-  assign \$reduced_beat_2$or_2  = \$reduced_beat_2$or  | is_sum;
-  assign reduced_beat_2 = \$reduced_beat_2$or_2  ? scaled_beat : 258'h00000000000000000000000000000000000000000000000000000000000000000;
-  assign reduced_beat_to_1 = reduced_beat_0 | reduced_beat_1;
-  assign reduced_beat = reduced_beat_to_1 | reduced_beat_2;
+  assign \$functions__tready$and_2  = reduces & rows_s_axis_tready;
+  assign functions__tready = \$functions__tready$and  | \$functions__tready$and_2 ;
+  assign reduced_beat = reduces ? scaled_beat : functions_beat;
   assign \$length$add  = { 1'h0, controls[26:13] } + 15'h0001;
   assign \$length$less  = \$length$add  < 15'h1fff;
   assign \$length$and  = controls[11] & \$length$less ;
@@ -287,8 +237,16 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
   assign operated__tready = \$operated__tready$and  | \$operated__tready$and_2 ;
   assign functions_beat = has_function ? { function_m_axis_tdata, function_m_axis_tlast, function_m_axis_tvalid } : operated_beat;
   assign is_softmax = controls[10:8] == 3'h1;
-  assign is_layer_norm = controls[10:8] == 3'h2;
   assign is_rms_norm = controls[10:8] == 3'h3;
+  assign is_sum = controls[10:8] == 3'h4;
+  assign \$rows_sweep_streams$any  = | controls[61:59];
+  assign \rows_sweep.largest  = controls[61:59] == 3'h1;
+  assign sweep_is_squares = controls[61:59] == 3'h3;
+  assign sweep_is_results = controls[61:59] == 3'h4;
+  assign \rows_sweep.begins  = start & controls[62];
+  assign \$rows_sweep_streams$not  = ~ \rows_sweep.largest ;
+  assign \rows_sweep.streams  = \$rows_sweep_streams$any  & \$rows_sweep_streams$not ;
+  assign \$rows_sweep_number$mux  = sweep_is_squares ? 1'h1 : 1'h0;
   always @(posedge clk)
     if (\$length$differ ) length <= \$length$mux_3 ;
   assign \$length$differ  = { start, row_enters } != 2'h0;
@@ -327,35 +285,23 @@ module mxsafe_vector_chain_relu_gelu_silu_tanh_ead5b70d(
     .s_axis_tuser(function_code),
     .s_axis_tvalid(function_s_axis_tvalid)
   );
-  mxsafe_normalise_lanes8_beats_depth128_ae888e3a normalise (
-    .centred(normalise_centred),
+  mxsafe_rows_lanes8_registered_depth128_sweeps rows (
+    .centred(rows_centred),
     .clk(clk),
     .epsilon(controls[58:27]),
+    .is_softmax(is_softmax),
     .m_axis_tdata(behind_in__tdata),
     .m_axis_tlast(behind_in__tlast),
-    .m_axis_tready(normalise_m_axis_tready),
-    .m_axis_tvalid(normalise_m_axis_tvalid),
+    .m_axis_tready(rows_m_axis_tready),
+    .m_axis_tvalid(rows_m_axis_tvalid),
     .rst(rst),
     .s_axis_tdata(functions_beat[257:2]),
     .s_axis_tlast(functions_beat[1]),
-    .s_axis_tready(normalise_s_axis_tready),
-    .s_axis_tvalid(normalise_s_axis_tvalid),
-    .summing(is_sum),
-    .sweep({ \normalise_sweep.number , controls[63], \normalise_sweep.streams , \normalise_sweep.largest , \normalise_sweep.begins  })
-  );
-  mxsafe_softmax_lanes8_beats_depth128_sweeps softmax (
-    .clk(clk),
-    .m_axis_tdata(softmax_m_axis_tdata),
-    .m_axis_tlast(softmax_m_axis_tlast),
-    .m_axis_tready(softmax_m_axis_tready),
-    .m_axis_tvalid(softmax_m_axis_tvalid),
-    .rst(rst),
-    .s_axis_tdata(functions_beat[257:2]),
-    .s_axis_tlast(functions_beat[1]),
-    .s_axis_tready(softmax_s_axis_tready),
+    .s_axis_tready(rows_s_axis_tready),
     .s_axis_tuser({ controls[11], length, controls[58:27] }),
-    .s_axis_tvalid(softmax_s_axis_tvalid),
-    .sweep({ \normalise_sweep.number , controls[63], \normalise_sweep.streams , \normalise_sweep.largest , \normalise_sweep.begins  })
+    .s_axis_tvalid(rows_s_axis_tvalid),
+    .summing(is_sum),
+    .sweep({ \rows_sweep.number , controls[63], \rows_sweep.streams , \rows_sweep.largest , \rows_sweep.begins  })
   );
   assign m_axis_tdata = reduced_beat[257:2];
   assign m_axis_tlast = reduced_beat[1];

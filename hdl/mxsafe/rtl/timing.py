@@ -55,8 +55,9 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     "Normalise": {"rows": (0, 1)},
     "NormaliseCore": {"squares": (0, 1), "multiply_stages": (3, 5)},
     # Behind a difference and its zeros, and within a product, behind sums of its rows.
-    "NormaliseLane": {"difference": (0, 2), "product rows": (0, 1)},
+    "RowLane": {"window": (0, 2), "distance": (0, 2), "product": (0, 1)},
     "RowReplay": {"rows": (0, 1)},
+    "Rows": {"rows": (0, 1)},
     "Softmax": {"rows": (0, 1)},
     "AxiWriter": {"next burst": (0, 1)},
     "BurstSplitter": {"burst": (0, 1)},

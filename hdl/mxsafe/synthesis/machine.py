@@ -17,8 +17,7 @@ from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from mxsafe.rtl.stream.block_converter import BlockConverter
 from mxsafe.rtl.unit import Unit
-from mxsafe.rtl.vector.normalise import Normalise
-from mxsafe.rtl.vector.softmax import Softmax
+from mxsafe.rtl.vector.rows import Rows
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction
 
@@ -26,8 +25,7 @@ _OF_VECTORS = (
     VectorArithmetic,
     VectorFunction,
     NarrowFunction,
-    Softmax,
-    Normalise,
+    Rows,
     BlockConverter,
 )
 
@@ -69,12 +67,10 @@ PARTS: Mapping[str, Part] = MappingProxyType(
             "`exp`, `sigmoid`, `reciprocal` and `rsqrt` of 4 numbers a cycle",
             lambda machine: NarrowFunction(_chain(machine).narrow),
         ),
-        "softmax": Part(
-            "of 16 rows side by side", lambda machine: Softmax(_chain(machine).softmax)
-        ),
-        "norms": Part(
-            "layer and RMS norm of 16 rows side by side; arithmetic applies gain and bias",
-            lambda machine: Normalise(_chain(machine).normalise),
+        "softmax and norms": Part(
+            "softmax, layer and RMS norm, sums of 16 rows side by side; arithmetic applies gain "
+            "and bias",
+            lambda machine: Rows(_chain(machine).rows),
         ),
         "converter": Part(
             "16 numbers a cycle to codes and scales, by blocks or tiles",

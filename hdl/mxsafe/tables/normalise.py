@@ -2,7 +2,7 @@
 
 A difference from the mean has a significand of `number` bits; its square and its product with the
 reciprocal deviation come from one multiplier. What its rows lose, see
-`mxsafe.rtl.arithmetic.truncated_product`, is made up for by `correction` on average.
+`mxsafe.rtl.arithmetic.digit_product`, is made up for by `correction` on average.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
 """Checks of normalisation: rows of all kinds, and the model's answers to them."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -179,12 +180,13 @@ def check_rows(
     seed: int = 1,
     centred: bool | None = None,
     rest_known: bool = True,
+    steady: Mapping[str, int] = MappingProxyType({}),
     **options: Any,
 ) -> Streamed:
     """Results come out as the model has them, whatever gains and biases are.
 
     With `centred` or without a mean, if that is a choice. Unless the rest of a row that does not
-    fit is known to be as a row by itself, it may be any numbers.
+    fit is known to be as a row by itself, it may be any numbers. `steady` are other inputs.
     """
     parameters, ports = module.parameters, module.ports
     along_lanes = parameters["along"] == "lanes"
@@ -203,11 +205,14 @@ def check_rows(
     streamed = check_stream(
         simulator,
         module,
-        {f"{name}_tdata": words for name, words in streams.items()} | {"s_axis_tlast": last},
+        {f"{name}_tdata": words for name, words in streams.items()}
+        | {"s_axis_tlast": last}
+        | ({"s_axis_tuser": rng.integers(0, 2, len(values))} if "s_axis_tuser" in ports else {}),
         {"m_axis_tlast": flags},
         clocks=3 * len(values) + len(pieces) * module.latency,
         probe=(int(ends[0]) + 1, 1),
         steady={
+            **steady,
             "epsilon": int(np.float32(epsilon).view(np.uint32)),
             **({} if centred is None else {"centred": int(centred)}),
         },

@@ -6,8 +6,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from mxsafe.rtl.vector.normalise_lane import EARLY_BITS
 from mxsafe.rtl.vector.normalise_row import NormaliseRow
+from mxsafe.rtl.vector.row_lane import EARLY_BITS
 from mxsafe.tables import Grade
 from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 from verif.support.checkers import assert_equal

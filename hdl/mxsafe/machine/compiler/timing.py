@@ -105,7 +105,7 @@ class Times:
     narrow_pace: int = 4
     convert: int = 7
     codes: int = 1
-    softmax: int = 45
+    softmax: int = 48
     layer_norm: int = 294
     rms_norm: int = 187
     sum: int = 108

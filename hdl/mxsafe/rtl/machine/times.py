@@ -82,14 +82,15 @@ def times_of(machine: MachineConfiguration, memory: int = 100) -> Times:
 
 
 def _softmax(chain: VectorChainConfiguration) -> int:
-    return sum(chain.softmax.core.pauses) if chain.softmax else 0
+    core = chain.rows.softmax_core if chain.rows else None
+    return sum(core.pauses) if core else 0
 
 
 def _norms(chain: VectorChainConfiguration) -> dict[str, int]:
     """Cycles between the passes of a row."""
-    if chain.normalise is None:
+    core = chain.rows.norm_core if chain.rows else None
+    if core is None:
         return {"layer_norm": 0, "rms_norm": 0, "sum": 0}
-    core = chain.normalise.core
     wait = core.lane.square_latency + core.sum_latency
     deviation = wait + core.row.default_latency
     mean = wait + core.row.mean_latency if core.centre else 0

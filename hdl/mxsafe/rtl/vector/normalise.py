@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Literal
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
@@ -9,13 +10,17 @@ from amaranth.lib.wiring import In, Member, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
+from mxsafe.rtl.arithmetic.target import Target
+from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Part, Unit, place
-from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfiguration
+from mxsafe.rtl.vector.normalise_core import NormaliseCore
+from mxsafe.tables import Grade
+from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
 _GROUP = 8
 """Lanes whose largest exponent is found by itself: bit by bit from the top, as that of groups is,
@@ -23,13 +28,34 @@ which therefore follows a bit behind, and a step takes no longer than eight lane
 
 
 @dataclass(frozen=True, kw_only=True)
-class NormaliseConfiguration(NormaliseCoreConfiguration):
-    """A `Normalise`: parameters of a `NormaliseCore`."""
+class NormaliseConfiguration(Configuration):
+    """A `Normalise`.
+
+    Parameters
+    ----------
+    lanes, along, centre, gain, bias, depth, statistics, optional, dividers, grade, target
+        See `NormaliseCoreConfiguration`.
+    """
+
+    lanes: AlikePower = 16
+    along: Literal["lanes", "beats"] = "lanes"
+    centre: bool = True
+    gain: bool = False
+    bias: bool = False
+    depth: PowerOfTwo = 512
+    statistics: bool = False
+    optional: bool = False
+    dividers: Alike = 1
+    grade: Grade = "compact"
+    target: Target = "asic"
+
+    def __post_init__(self) -> None:
+        _ = self.core  # which checks what it is given
 
     @property
     def latency(self) -> int:
         """Cycles from the last beat of a row to its first result, without stalls, at most."""
-        return self.replay.latency + self.core.latency + at(self, "rows")
+        return self.core.replay.latency + self.core.latency + at(self, "rows")
 
     core = Part(NormaliseCore)
 
@@ -47,9 +73,7 @@ class Normalise(Unit[NormaliseConfiguration]):
     s_axis_tlast : In(1)
         The beat ends the row, or the rows. Of more than `depth` beats the first `depth` give NaN,
         and the others any number.
-    sweep : In(struct)
-        With `sweeps`, see `SWEEP`.
-    centred, summing, epsilon, s_axis_gain, s_axis_bias, m_axis, m_axis_statistics
+    centred, epsilon, s_axis_gain, s_axis_bias, m_axis, m_axis_statistics
         As of `NormaliseCore`.
 
     Notes
@@ -63,17 +87,17 @@ class Normalise(Unit[NormaliseConfiguration]):
         beat = data.ArrayLayout(32, config.lanes)
         core = NormaliseCore(config.core).ports()
         own = {"s_axis": In(AxiStream(beat))}
-        return {**own, **{k: v for k, v in core.items() if k not in ("s_axis", "looked")}}
+        return {**own, **{name: port for name, port in core.items() if name != "s_axis"}}
 
     def fill(self, m: Module, platform: object) -> None:
         config = self.config
-        replay, core = RowReplay(config.replay), NormaliseCore(config.core)
+        replay, core = RowReplay(config.core.replay), NormaliseCore(config.core)
         place(m, platform, "replay", replay)
         place(m, platform, "core", core)
         waiting = sliced(m, platform, "slice", replay.m_axis, registers=at(config, "rows"))
         taken = named(m, "beat_taken", 1, self.s_axis.tvalid & self.s_axis.tready)
-        self._before: list[Value] = []
-        summary = Cat(self._largest(m, platform, row, taken) for row in range(config.rows))
+        rows = range(config.core.rows)
+        summary = Cat(self._largest(m, platform, row, taken) for row in rows)
         m.d.comb += [
             replay.s_axis.tdata.eq(self.s_axis.tdata.as_value()),
             replay.s_axis.tuser.eq(summary),
@@ -89,10 +113,6 @@ class Normalise(Unit[NormaliseConfiguration]):
         ]
         if config.optional:
             m.d.comb += [core.centred.eq(self.centred), replay.skip.eq(~self.centred)]
-        if config.sweeps:
-            self._sweep(m, replay, core, taken, waiting.tuser)
-        if config.sums:
-            m.d.comb += [core.summing.eq(self.summing), replay.stop.eq(self.summing)]
         for name in ("s_axis_gain", "s_axis_bias"):
             if hasattr(core, name):
                 connect(m, flipped(getattr(self, name)), getattr(core, name))
@@ -100,24 +120,9 @@ class Normalise(Unit[NormaliseConfiguration]):
         if config.statistics:
             connect(m, core.m_axis_statistics, flipped(self.m_axis_statistics))
 
-    def _sweep(
-        self, m: Module, replay: RowReplay, core: NormaliseCore, taken: Value, flags: data.View
-    ) -> None:
-        """Keep beats that are only looked at away from the memory, and the largest exponents."""
-        sweep, summary = self.sweep, core.s_axis.tuser.summary
-        m.d.comb += [
-            replay.stream.eq(sweep.streams),
-            replay.s_axis.tvalid.eq(self.s_axis.tvalid & ~sweep.largest),
-            self.s_axis.tready.eq(replay.s_axis.tready | sweep.largest),
-            core.sweep.eq(sweep),
-            core.looked.eq(taken & sweep.largest & self.s_axis.tlast),
-            core.s_axis.tuser.number.eq(Mux(sweep.streams, sweep.number, flags.number)),
-            summary.eq(Mux(sweep.streams, Cat(self._before), flags.summary)),
-        ]
-
     def _largest(self, m: Module, platform: object, row: int, taken: Value) -> Value:
         """The largest exponent of a row up to the beat that is there; that of subnormals is 1."""
-        span = self.config.lanes // self.config.rows
+        span = self.config.lanes // self.config.core.rows
         words = [self.s_axis.tdata[row * span + i] for i in range(span)]
         fields = [word[MANTISSA_BITS:31] for word in words]
         groups = [fields[start : start + _GROUP] for start in range(0, span, _GROUP)]
@@ -129,19 +134,10 @@ class Normalise(Unit[NormaliseConfiguration]):
                 fields.append(unit.largest)
         unit = place(m, platform, f"largest_{row}", LargestExponent(count=len(fields) + 1))
         before = Signal(EXPONENT_BITS, name=f"largest_before_{row}")
-        self._before.append(before)
         fields.append(before)
         m.d.comb += [port.eq(field) for port, field in zip(unit.fields, fields, strict=True)]
         zero = named(m, f"largest_is_zero_{row}", 1, ~unit.largest.any())
         largest = Cat(unit.largest[0] | zero, unit.largest[1:])
-        if self.config.sweeps:
-            # It stays until rows begin anew.
-            again = named(m, f"largest_leaves_{row}", 1, self.s_axis.tlast & ~self.sweep.largest)
-            with m.If(self.sweep.begins):
-                m.d.sync += before.eq(0)
-            with m.Elif(taken & ~self.sweep.streams):
-                m.d.sync += before.eq(Mux(again, 0, largest))
-        else:
-            with m.If(taken):
-                m.d.sync += before.eq(Mux(self.s_axis.tlast, 0, unit.largest))
+        with m.If(taken):
+            m.d.sync += before.eq(Mux(self.s_axis.tlast, 0, unit.largest))
         return largest

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -19,8 +19,8 @@ from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
-from mxsafe.rtl.vector.normalise_lane import NormaliseLane
 from mxsafe.rtl.vector.normalise_row import NormaliseRow
+from mxsafe.rtl.vector.row_lane import RowLane, shared_ports
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.normalise import MOST_VALUES
@@ -58,6 +58,8 @@ class NormaliseCoreConfiguration(Configuration):
     registered : bool
         Whether results leave from registers even without gain and bias: for a unit behind that has
         no time to wait for them.
+    shared : bool
+        Whether lanes are outside, for they do something else too, and sums do.
     grade : {"compact", "fine"}
         How exact results are, see `mxsafe.model.normalisation.normalise`.
     target : {"asic", "fpga"}
@@ -81,6 +83,7 @@ class NormaliseCoreConfiguration(Configuration):
     sweeps: bool = False
     dividers: Alike = 1
     registered: bool = False
+    shared: bool = False
     grade: Grade = "compact"
     target: Target = "asic"
 
@@ -106,7 +109,7 @@ class NormaliseCoreConfiguration(Configuration):
     def stages(self) -> int:
         """Enabled cycles from a beat of the last pass to its results."""
         affine = self.affine.latency if self.affine else 0
-        return self.lane.latency + self.holds_results + affine
+        return self.lane.result_latency + self.holds_results + affine
 
     @property
     def holds_results(self) -> bool:
@@ -121,7 +124,7 @@ class NormaliseCoreConfiguration(Configuration):
     @property
     def gain_stage(self) -> int:
         """Enabled cycles from a beat of the last pass until its gains are taken."""
-        return self.lane.latency + (not self.holds_factors)
+        return self.lane.result_latency + (not self.holds_factors)
 
     @property
     def affine(self) -> MultiplyAddConfiguration | None:
@@ -145,6 +148,11 @@ class NormaliseCoreConfiguration(Configuration):
         return int(self.lanes > self.rows or at(self, "squares") > 0)
 
     @property
+    def settling(self) -> int:
+        """Cycles from squares to the sum with them."""
+        return self.sum_latency + self.row.settling
+
+    @property
     def rows(self) -> int:
         """Rows side by side."""
         return 1 if self.along == "lanes" else self.lanes
@@ -154,7 +162,7 @@ class NormaliseCoreConfiguration(Configuration):
         """How often a row comes."""
         return 2 + self.centre
 
-    lane = Part(NormaliseLane)
+    lane = Part(RowLane, softmax=lambda core: core.shared)
 
     @property
     def token(self) -> data.StructLayout:
@@ -206,6 +214,17 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         With `sweeps`, see `SWEEP`; of the largest value's sweep it is told `looked` alone.
     looked : In(1)
         With `sweeps`: the sweep for the largest value has ended. A beat says so.
+    lanes_en : Out(1)
+        If lanes are `shared`: their clock enable, as for norms.
+    lane_inputs, lane_outputs : Out(array), In(array)
+        As well: what they are given, and what they give.
+    other : In(1)
+        As well: something else is done. Then there are no beats; steady.
+    adds, clears : In(1)
+        As well, for something else: squares, as lanes give them, are to be added; sums are to
+        become 0.
+    totals : Out(array)
+        As well: sums, `settling` cycles after what they are of.
     epsilon : In(32)
         A binary32 that is added to variances; steady. A subnormal counts as 0, its sign as none.
     s_axis_tdata : In(array)
@@ -263,6 +282,17 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 if config.statistics
                 else {}
             ),
+            **(
+                {
+                    **shared_ports(config.lane.of_rows, config.lanes),
+                    "other": In(1),
+                    "adds": In(1),
+                    "clears": In(1),
+                    "totals": Out(data.ArrayLayout(config.row.sum_bits, config.rows)),
+                }
+                if config.shared
+                else {}
+            ),
         }
 
     def fill(self, m: Module, platform: object) -> None:
@@ -276,6 +306,8 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 m.d.comb += unit.summing.eq(self.summing)
             if config.sweeps:
                 m.d.comb += unit.begins.eq(self.sweep.begins)
+            if config.shared:
+                m.d.comb += [unit.other.eq(self.other), unit.clear.eq(self.clears)]
         en = Signal(name="en")
         more: Value = Const(0, 1)  # a beat that is no result of its lanes
         if config.sums or config.sweeps:
@@ -285,7 +317,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         first = self._take(m, en, shared, more, passed, result)
         tokens = self._tokens(m, en, first, more)
         self._end(m, tokens[-1], passed, result)
-        lanes = [NormaliseLane(config.lane) for _ in range(config.lanes)]
+        lanes = [self._lane(m, platform, en, number) for number in range(config.lanes)]
         factors = {
             name: [Value.cast(factor) for factor in getattr(self, f"s_axis_{name}").tdata]
             for name in ("gain", "bias")
@@ -296,11 +328,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 name: [kept(m, en, name, factor) for factor in each]
                 for name, each in factors.items()
             }
-        for number, lane in enumerate(lanes):
-            place(m, platform, f"lane_{number}", lane)
-            m.d.comb += lane.en.eq(en)
-            self._connect(m, lane, number, shared, tokens)
-            found: Value = lane.result
+        for number, (into, out) in enumerate(lanes):
+            self._connect(m, into, number, shared, tokens)
+            found: Value = out.result
             if config.holds_results:
                 found = kept(m, en, f"result_{number}", found)
             if config.affine:
@@ -310,7 +340,17 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 unit, row = self._of_lane(number, shared)
                 found = Mux(more, unit.sums[row], found)
             m.d.comb += self.m_axis.tdata[number].eq(found)
-        self._add_up(m, en, lanes, shared, tokens)
+        self._add_up(m, en, [out for _, out in lanes], shared, tokens)
+
+    def _lane(self, m: Module, platform: object, en: Signal, number: int) -> tuple[Any, Any]:
+        """What a lane is given, and what it gives."""
+        if self.config.shared:
+            if not number:
+                m.d.comb += self.lanes_en.eq(en)
+            return self.lane_inputs[number], self.lane_outputs[number]
+        lane = place(m, platform, f"lane_{number}", RowLane(self.config.lane))
+        m.d.comb += lane.en.eq(en)
+        return lane, lane
 
     def _end(self, m: Module, token: data.View, passed: Signal, result: Signal) -> None:
         """Drive flags of the last stage: the end of a row without results, or a result."""
@@ -471,7 +511,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     def _connect(
         self,
         m: Module,
-        lane: NormaliseLane,
+        lane: Any,
         number: int,
         shared: list[NormaliseRow],
         tokens: list[data.View],
@@ -525,7 +565,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         self,
         m: Module,
         en: Signal,
-        lanes: list[NormaliseLane],
+        lanes: list[Any],
         shared: list[NormaliseRow],
         tokens: list[data.View],
     ) -> None:
@@ -544,6 +584,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             ]
             last = named(m, "sum_ends", 1, Mux(early.values, early.last, last))
             valid = named(m, "sum_is_valid", 1, early.values | valid)
+        if config.shared:
+            valid = named(m, "something_is_valid", 1, valid | self.adds)
+            m.d.comb += self.totals.as_value().eq(Cat(unit.totals.as_value() for unit in shared))
         span = config.lanes // config.rows
         rows = [terms[start : start + span] for start in range(0, config.lanes, span)]
         if config.sum_latency:
@@ -570,7 +613,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 if config.sums:
                     m.d.comb += unit.negative[r].eq(self.summing & row[0][-1])
 
-    def _value(self, m: Module, number: int, lane: NormaliseLane) -> Value:
+    def _value(self, m: Module, number: int, lane: Any) -> Value:
         """A value for a mean, with its offset; for a sum with its sign up to the highest bit."""
         value: Value = lane.value
         if not self.config.sums:

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
@@ -18,7 +18,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
 )
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.unit import Unit
-from mxsafe.rtl.vector.normalise_lane import BASE_BITS, EARLY_BITS
+from mxsafe.rtl.vector.row_lane import BASE_BITS, EARLY_BITS
 from mxsafe.tables import Grade
 from mxsafe.tables.normalise import MOST_VALUES, WIDTHS, NormaliseWidths
 from mxsafe.validation import Alike, AlikePower, PositiveInteger
@@ -59,6 +59,8 @@ class NormaliseRowConfiguration(Configuration):
         With `centre`: whether an input says if there is a mean.
     sums : bool
         With `centre` and a span of 1: whether an input says that the sum of a row is all there is.
+    shared : bool
+        Whether something else can have sums added up.
     sweeps : bool
         Whether rows can be given up before they end.
     grade : {"compact", "fine"}
@@ -72,6 +74,7 @@ class NormaliseRowConfiguration(Configuration):
     statistics: bool = False
     optional: bool = False
     sums: bool = False
+    shared: bool = False
     sweeps: bool = False
     grade: Grade = "compact"
 
@@ -180,6 +183,13 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         With `sweeps`: what is left of other rows is forgotten. Not while anything is being found.
     summing : In(1)
         With `sums`: a pass adds up values as they are, and their sum is the result. Steady.
+    other : In(1)
+        If it is `shared`: sums are added up for something else, and that is all. They are `totals`
+        after `settling` cycles. Steady.
+    clear : In(1)
+        As well: sums become 0.
+    totals : Out(array)
+        As well.
     negative : In(rows)
         With `sums`, beside addends: that of the row is the one's complement of a magnitude.
     add : In(1)
@@ -202,11 +212,11 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
     mean : Out(array)
         Rounded down, in units of the window; with the offset of the values. If `centred` is not
         set it is 0. From the cycle after `leaves` to the next mean its lower bits are 0, which
-        `NormaliseLane` wants early. Each mean is there `copies` times, side by side.
+        `RowLane` wants early. Each mean is there `copies` times, side by side.
     sums : Out(array)
         With `sums`, of each row its sum, a binary32: from `done` as long as a mean would be there.
     reciprocal, base, constant, not_finite : Out(array)
-        As `NormaliseLane` wants them; from a mean to the deviation `reciprocal`
+        As `RowLane` wants them; from a mean to the deviation `reciprocal`
         is 0.
     statistics : Out(array)
         Of each row ``mean``, if there is one, and ``reciprocal_deviation`` as numbers, with
@@ -228,6 +238,11 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             **(
                 {"summing": In(1), "negative": In(config.rows), "sums": Out(each(32))}
                 if config.sums
+                else {}
+            ),
+            **(
+                {"other": In(1), "clear": In(1), "totals": Out(each(config.sum_bits))}
+                if config.shared
                 else {}
             ),
             "add": In(1),
@@ -271,7 +286,8 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         divisor = Signal(config.divisor_bits, name="divisor", reset_less=True)
         last_step = named(m, "is_last_step", 1, steps == widths.root - 1)
         settles = Signal(config.settling, name="settles")
-        m.d.sync += settles.eq(Cat(self.add & self.last, settles[:-1]))
+        other: Value = self.other if config.shared else Const(0, 1)
+        m.d.sync += settles.eq(Cat(self.add & self.last & ~other, settles[:-1]))
         top = self._sums(m, phases, is_row, divisor, settles)
         found_sum = _Sum(m, self, phases["divide"], top, quotient, power, steps)
         root = self._digits(m, phases, top, divisor, last_step, quotient, found_sum)
@@ -419,7 +435,8 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         config = self.config
         count = Signal(range(config.depth + 1), name="count")
         following = truncated(m, "next_count", len(count), count + 1)
-        with m.If(self.add):
+        other: Value = self.other if config.shared else Const(0, 1)
+        with m.If(self.add & ~other):
             m.d.sync += [count.eq(following), divisor.eq(following << config.span_bits % 2)]
         with m.Elif(self.done):
             m.d.sync += count.eq(0)
@@ -429,7 +446,14 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             with m.If(self.begins):
                 m.d.sync += count.eq(0)
         sums = [Signal(config.sum_bits, name=f"sum_{index}") for index in range(config.rows)]
-        adds = named(m, "adds", 1, self.add | settles.any())
+        # Those of something else settle whenever nothing is added.
+        adds = named(m, "adds", 1, self.add | settles.any() | other)
+        forgets: list[Value] = []
+        if config.sweeps:
+            forgets.append(self.begins)
+        if config.shared:
+            forgets.append(self.clear)
+            m.d.comb += Cat(*self.totals).eq(Cat(*sums))
         for index, (total, here) in enumerate(zip(sums, is_row, strict=True)):
             carries = Signal(config.settling, name=f"carries_{index}")
             # Behind the last of them sums settle.
@@ -457,8 +481,8 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 m.d.sync += total.eq(Cat(Const(0, 2), total[:-2]))
             with m.Elif(clears):
                 m.d.sync += total.eq(0)
-            if config.sweeps:
-                with m.If(self.begins):
+            if forgets:
+                with m.If(any_of(forgets)):
                     m.d.sync += [total.eq(0), carries.eq(0)]
         return _of_row(m, "sum_top", is_row, [total[-2:] for total in sums])
 
@@ -532,11 +556,14 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         largest = _of_row(m, "largest_of_variance", is_row, self.largest)
         less: Value = steps
         shifts: Value = Const(1, 1)
+        above: Value = Const(config.power_offset - 1)
         if config.sums:
+            above_sum = _LEADING - config.widths.window + config.sum_bits - 1
+            above = named(m, "power_above", None, Mux(found_sum.on, above_sum, above))
             less = named(m, "power_less", None, Mux(found_sum.on, Cat(Const(0, 1), steps), steps))
             shifts = ~found_sum.stays
         with m.If(phases["divide"] & shifts):
-            m.d.sync += power.eq(largest + (config.power_offset - 1) - less)
+            m.d.sync += power.eq(largest + above - less)
         field = self.epsilon[MANTISSA_BITS:31]
         present = named(m, "has_epsilon", 1, field.any())
         significand = Cat(self.epsilon[:MANTISSA_BITS], present)
@@ -611,8 +638,7 @@ class _Sum:
         negative = named(m, "sum_is_negative", 1, Mux(begins, top[-1], self._negative))
         self.digits = named(m, "sum_digits", 2, top ^ negative.replicate(2))
         # The exponent field of a number whose first bit is at the place of `_LEADING`.
-        offset = _LEADING + 1 - config.widths.window + config.sum_bits - config.power_offset - 1
-        self._field = named(m, "sum_field", signed(BASE_BITS + 1), power + offset)
+        self._field = power
         lowest = named(m, "sum_is_lowest", 1, self._field <= 1)
         leads = quotient[_LEADING : _LEADING + 2].any()
         placed = named(m, "sum_is_placed", 1, ~begins & (leads | lowest))

@@ -4,10 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, joined
@@ -17,7 +16,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore
 from mxsafe.rtl.vector.softmax_entry import SoftmaxEntry
-from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import Grade
 
 
@@ -35,8 +33,6 @@ class SoftmaxConfiguration(Configuration):
     depth : int
         Beats in the memory, a power of two. With room for two rows, one enters while another
         leaves.
-    sweeps : bool
-        Along beats: whether rows can come in sweeps, see `SWEEP`.
     grade : {"compact", "fine"}
         How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
@@ -46,7 +42,6 @@ class SoftmaxConfiguration(Configuration):
     lanes: int = 16
     along: Literal["lanes", "beats"] = "lanes"
     depth: int = 512
-    sweeps: bool = False
     grade: Grade = "compact"
     target: Target = "asic"
 
@@ -75,7 +70,6 @@ class SoftmaxConfiguration(Configuration):
             beat_bits=self.core.beat.size,
             depth=self.depth,
             summary_bits=0,
-            may_stream=self.sweeps,
         )
 
 
@@ -89,8 +83,6 @@ class Softmax(Unit[SoftmaxConfiguration]):
 
     Attributes
     ----------
-    sweep : In(struct)
-        With `sweeps`, see `SWEEP`. The factor is that of the last sweep for the largest value.
     s_axis_tdata : In(array)
         Values of a row (or, along beats, a value of each lane's row), binary32.
     s_axis_tlast : In(1)
@@ -114,7 +106,6 @@ class Softmax(Unit[SoftmaxConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         config = self.config
         return {
-            **({"sweep": In(SWEEP)} if config.sweeps else {}),
             "s_axis": In(AxiStream(config.core.beat, user=config.entry.controls)),
             "m_axis": Out(AxiStream(config.core.beat)),
         }
@@ -131,22 +122,3 @@ class Softmax(Unit[SoftmaxConfiguration]):
         m.d.comb += joined(waiting, core.s_axis)
         m.d.comb += joined(core.m_axis, self.m_axis)
         m.d.comb += joined(entry.m_axis_summary, core.s_axis_summary)
-        if config.sweeps:
-            self._sweep(m, entry, replay, core)
-
-    def _sweep(self, m: Module, entry: SoftmaxEntry, replay: RowReplay, core: SoftmaxCore) -> None:
-        """Tell units what kind of sweep it is; give a beat where one for the largest ends."""
-        source = self.s_axis
-        ends = named(m, "has_looked", 1, source.tvalid & source.tready & source.tlast)
-        owes = Signal(name="owes_beat")
-        with m.If(ends & self.sweep.largest):
-            m.d.sync += owes.eq(1)
-        with m.Elif(self.m_axis.tready):
-            m.d.sync += owes.eq(0)
-        m.d.comb += [
-            entry.sweep.eq(self.sweep),
-            core.sweep.eq(self.sweep),
-            replay.stream.eq(self.sweep.streams),
-            self.m_axis.tvalid.eq(core.m_axis.tvalid | owes),
-            self.m_axis.tlast.eq(core.m_axis.tlast | owes),
-        ]

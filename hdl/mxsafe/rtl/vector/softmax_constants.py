@@ -19,7 +19,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.unit import Unit
-from mxsafe.rtl.vector.softmax_lane import POSITION, digits_of, windowed
+from mxsafe.rtl.vector.row_lane import POSITION, digits_of_factor, windowed
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables.softmax import FLOAT_BITS, REACHES
 
@@ -45,7 +45,7 @@ class SoftmaxConstantsConfiguration(SoftmaxPartConfiguration):
 
 
 class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
-    """Constants of a row, see `SoftmaxLane`.
+    """Constants of a row, see `RowLane`.
 
     The threshold is the difference of the largest value and the reach, the largest difference that
     counts, rounded up. Constants of the factor alone are combinational.
@@ -74,7 +74,7 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
             "maximum": In(32),
             "spoilt": In(1),
             "position": Out(POSITION),
-            "digits": Out(digits_of(widths)),
+            "digits": Out(digits_of_factor(widths)),
             "start": Out(widths.product_bits),
             "threshold": Out(32),
             "complement": Out(widths.window_bits),

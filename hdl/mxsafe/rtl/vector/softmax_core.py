@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -11,18 +12,19 @@ from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Part, Unit, place
-from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
-from mxsafe.rtl.vector.softmax_lane import (
+from mxsafe.rtl.vector.row_lane import (
     POSITION,
-    SoftmaxLane,
-    SoftmaxLaneConfiguration,
-    digits_of,
+    RowLane,
+    RowLaneConfiguration,
+    digits_of_factor,
+    shared_ports,
 )
+from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
 from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration, SoftmaxRowsConfiguration
 from mxsafe.rtl.vector.sweeps import SWEEP
-from mxsafe.tables import MOST_IN_ROW
 from mxsafe.tables.softmax import LONGEST_ROW
+from mxsafe.validation import Count, PowerOfTwo
 
 _GROUP = 4  # terms that are added before a register
 _LOW = 20  # bits of the sum of a row of its own that are added up by themselves
@@ -33,12 +35,25 @@ _DIGIT_STEPS = 2  # in which digits reach them; no more than there are before a 
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxCoreConfiguration(SoftmaxPartConfiguration, SoftmaxRowsConfiguration):
-    """A `SoftmaxCore`."""
+    """A `SoftmaxCore`.
 
-    @property
-    def longest(self) -> int:
-        """Values of the longest row."""
-        return MOST_IN_ROW if self.sweeps else LONGEST_ROW
+    Parameters
+    ----------
+    lanes, along, sweeps
+        See `SoftmaxRowsConfiguration`.
+    longest : int
+        Values of the longest row, a power of two.
+    shared : bool
+        Along beats: whether lanes and sums are outside, for something else needs them too.
+    settling : int
+        If they are `shared`: cycles from a term to its sum.
+    grade, target
+        See `SoftmaxPartConfiguration`.
+    """
+
+    longest: PowerOfTwo = LONGEST_ROW
+    shared: bool = False
+    settling: Count = 0
 
     @property
     def rows(self) -> int:
@@ -48,11 +63,11 @@ class SoftmaxCoreConfiguration(SoftmaxPartConfiguration, SoftmaxRowsConfiguratio
     @property
     def latency(self) -> int:
         """Cycles from a beat of the second pass to its results."""
-        return self.lane.latency
+        return self.lane.power_latency
 
-    lane = Part(SoftmaxLane)
+    lane = Part(RowLane, norms=lambda core: core.shared)
     constants = Part(SoftmaxConstants)
-    logarithm = Part(SoftmaxLogarithm, longest=lambda core: core.longest)
+    logarithm = Part(SoftmaxLogarithm)
 
     @property
     def rest(self) -> int:
@@ -60,7 +75,7 @@ class SoftmaxCoreConfiguration(SoftmaxPartConfiguration, SoftmaxRowsConfiguratio
 
         A lane with more registers needs them as many cycles longer.
         """
-        return self.lane.latency - SoftmaxLaneConfiguration().latency
+        return self.latency - RowLaneConfiguration().power_latency
 
     @property
     def pauses(self) -> tuple[int, int]:
@@ -87,7 +102,7 @@ class SoftmaxCoreConfiguration(SoftmaxPartConfiguration, SoftmaxRowsConfiguratio
     @property
     def sum_latency(self) -> int:
         """Cycles from the cycle after a beat to the sum with its terms."""
-        return self.latency + (2 if self.along == "lanes" else 0)
+        return self.latency + (2 if self.along == "lanes" else self.settling)
 
     @property
     def beat(self) -> data.ArrayLayout:
@@ -116,8 +131,16 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
     ----------
     sweep : In(struct)
         With `sweeps`, see `SWEEP`. A row that is whole, or begins its first sweep, comes first.
+    lanes_en : Out(1)
+        If lanes are `shared`: their clock enable, as for softmax.
+    lane_inputs, lane_outputs : Out(array), In(array)
+        As well: what they are given, and what they give.
+    adds, clears : Out(1)
+        As well: lanes have terms, which are to be added; sums are to become 0.
+    totals : In(array)
+        As well: sums.
     s_axis_tdata : In(array)
-        Keys, see `SoftmaxLane`.
+        Keys, see `RowLane`.
     s_axis_tlast : In(1)
         The beat ends a pass.
     s_axis_tuser : In(struct)
@@ -142,6 +165,16 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             "s_axis": In(AxiStream(config.beat, user=config.flags)),
             "m_axis": Out(AxiStream(config.beat)),
             "s_axis_summary": In(AxiStream(config.summary, last=False)),
+            **(
+                {
+                    **shared_ports(config.lane.of_powers, config.lanes),
+                    "adds": Out(1),
+                    "clears": Out(1),
+                    "totals": In(data.ArrayLayout(config.logarithm.total_bits, config.lanes)),
+                }
+                if config.shared
+                else {}
+            ),
         }
 
     def fill(self, m: Module, platform: object) -> None:
@@ -207,27 +240,42 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         terms: list[Value] = []
         for number in range(self.config.lanes):
             row = rows[number % len(rows)]
-            lane = place(m, platform, f"lane_{number}", SoftmaxLane(self.config.lane), reset=False)
+            into, out = self._lane(m, platform, tokens, number)
             m.d.comb += [
-                lane.en.eq(tokens.moves),
-                lane.key.eq(self.s_axis.tdata[number]),
-                lane.threshold.eq(row.threshold),
-                lane.position.eq(positions[number * _POSITIONS // self.config.lanes]),
-                lane.complement.eq(row.complement),
-                lane.digits.eq(digits[number * _DIGIT_GROUPS // self.config.lanes]),
-                lane.offset.eq(row.offset),
-                lane.invalid.eq(row.invalid),
-                self.m_axis.tdata[number].eq(lane.result),
+                into.key.eq(self.s_axis.tdata[number]),
+                into.threshold.eq(row.threshold),
+                into.position.eq(positions[number * _POSITIONS // self.config.lanes]),
+                into.complement.eq(row.complement),
+                into.digits.eq(digits[number * _DIGIT_GROUPS // self.config.lanes]),
+                into.offset.eq(row.offset),
+                into.invalid.eq(row.invalid),
+                self.m_axis.tdata[number].eq(out.power),
             ]
-            terms.append(lane.term)
+            if not self.config.shared:
+                terms.append(out.term)
+        if self.config.shared:
+            m.d.comb += [
+                self.lanes_en.eq(tokens.moves),
+                self.adds.eq(tokens.term),
+                # Once all have been looked at: who needs sums next finds none.
+                self.clears.eq(tokens.finished),
+            ]
         return terms
+
+    def _lane(self, m: Module, platform: object, tokens: "_Tokens", number: int) -> tuple[Any, Any]:
+        """What a lane is given, and what it gives."""
+        if self.config.shared:
+            return self.lane_inputs[number], self.lane_outputs[number]
+        lane = place(m, platform, f"lane_{number}", RowLane(self.config.lane), reset=False)
+        m.d.comb += lane.en.eq(tokens.moves)
+        return lane, lane
 
     def _digits(self, m: Module, tokens: "_Tokens", source: data.View) -> list[data.View]:
         """Registers for the digits, which have many loads: one for each group of lanes.
 
         No two load the same thing at the same time: synthesis would make one of them.
         """
-        layout = digits_of(self.config.widths)
+        layout = digits_of_factor(self.config.widths)
         digits: list[data.View] = []
         before: list[data.View] = []
         for step in range(_DIGIT_STEPS):
@@ -245,6 +293,8 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
 
     def _sums(self, m: Module, tokens: "_Tokens", terms: list[Value], rows: "list[_Row]") -> None:
         """Sums of the terms: exact, so that their order does not matter."""
+        if self.config.shared:
+            return
         clear = tokens.at("setup", "clears_sums", 0)
         if self.config.along == "beats":
             for row, term in zip(rows, terms, strict=True):
@@ -277,7 +327,10 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         starts = tokens.at("setup", "starts", 1)
         with m.If(tokens.at("setup", "loads_start", 0)):
             m.d.sync += start.eq(constants.start)
-        total = _looked_at(m, "total", tokens, [row.total for row in rows], rows[0].with_carry)
+        if self.config.shared:
+            total = _looked_at(m, "total", tokens, list(self.totals))
+        else:
+            total = _looked_at(m, "total", tokens, [row.total for row in rows], rows[0].with_carry)
         m.d.comb += [logarithm.en.eq(tokens.moves), logarithm.total.eq(total)]
         lowered = truncated(m, "lowered", widths.product_bits, start - logarithm.logarithm)
         for number, row in enumerate(rows):
@@ -335,7 +388,8 @@ class _Row:
         self.offset = Signal(widths.product_bits, name=f"{name}_offset", reset_less=True)
         self._bits = widths.total_bits(config.longest)
         bits = self._bits + (1 if config.along == "beats" else 0)
-        self.total = Signal(bits, name=f"{name}_total", reset_less=True)
+        if not config.shared:
+            self.total = Signal(bits, name=f"{name}_total", reset_less=True)
         self._name = name
 
     def add(self, m: Module, adds: Value, clear: Value, term: Value) -> None:
@@ -373,8 +427,8 @@ class _Tokens:
         The pipeline advances.
     row : Value
         Which row is looked at in ``setup`` and ``finish``.
-    in_setup, set_up : Signal
-        A step of ``setup`` is done; it is the last one.
+    in_setup, set_up, finished : Signal
+        A step of ``setup`` is done; it is the last one; the last one of ``finish`` is.
     term : Signal
         Terms leave the lanes, and the pipeline advances.
     passing_term : Value
@@ -414,7 +468,7 @@ class _Tokens:
         ends = named(m, "ends_pass", 1, taken & last)
         self.in_setup = self._phases["setup"]
         self.set_up = set_up = self.at("setup", "is_set_up", last_setup)
-        finished = self.at("finish", "is_finished", last_finish)
+        self.finished = finished = self.at("finish", "is_finished", last_finish)
         # Steps of `finish` begin below 0, as long as terms are on the way to the sum.
         with m.If(ends):
             m.d.sync += [

@@ -23,7 +23,17 @@ _LENGTH = range(1 << LENGTH_BITS)
 
 @dataclass(frozen=True, kw_only=True)
 class SoftmaxEntryConfiguration(SoftmaxRowsConfiguration):
-    """A `SoftmaxEntry`."""
+    """A `SoftmaxEntry`.
+
+    Parameters
+    ----------
+    lanes, along, sweeps
+        See `SoftmaxRowsConfiguration`.
+    norms : bool
+        Along beats: whether an input says that values are for a norm or a sum.
+    """
+
+    norms: bool = False
 
     @property
     def latency(self) -> int:
@@ -58,8 +68,14 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
     sweep : In(struct)
         With `sweeps`, see `SWEEP`. Maxima of a row that ends its sweep for the largest are given
         on, and stay as they are in all others.
+    is_softmax : In(1)
+        With `norms`: values are for softmax. Others go as they are, but that NaN has no sign; no
+        summary is made of them. Steady.
+    largest, largest_before : Out(array)
+        With `norms`, of values that are not for softmax: exponent field of each row's largest, 1
+        for subnormals; with the beat that is there, and of those before.
     m_axis_tdata : Out(array)
-        Keys, see `SoftmaxLane`. That of any NaN is one of a positive NaN.
+        Keys, see `RowLane`. That of any NaN is one of a positive NaN.
     m_axis_tlast : Out(1)
     m_axis_summary_tdata : Out(struct)
         A beat behind the last one of each row: ``factor``, and ``maxima``, the largest key of each
@@ -78,6 +94,15 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         core = self.config.core
         return {
             **({"sweep": In(SWEEP)} if self.config.sweeps else {}),
+            **(
+                {
+                    "is_softmax": In(1),
+                    "largest": Out(data.ArrayLayout(EXPONENT_BITS, self.config.lanes)),
+                    "largest_before": Out(data.ArrayLayout(EXPONENT_BITS, self.config.lanes)),
+                }
+                if self.config.norms
+                else {}
+            ),
             "s_axis": In(AxiStream(core.beat, user=self.config.controls)),
             "m_axis": Out(AxiStream(core.beat)),
             "m_axis_summary": Out(AxiStream(core.summary)),
@@ -103,7 +128,8 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         ready = named(m, "is_ready", 1, free & sinks)
         taken = named(m, "takes_beat", 1, ready & s_axis.tvalid)
         looked = named(m, "looks_at_beat", 1, taken & looks)
-        with m.If(taken & ends):
+        is_softmax: Value = self.is_softmax if self.config.norms else Const(1, 1)
+        with m.If(taken & ends & is_softmax):
             m.d.sync += waits.eq(1)
         with m.Elif(summary.tready & summary.tvalid):
             m.d.sync += waits.eq(0)
@@ -116,9 +142,10 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
                 m.d.sync += [begins.eq(1), waits.eq(0)]
         along_lanes = self.config.along == "lanes"
         counts = self._in_lanes(m, taken, begins) if along_lanes else self._in_rows(m, taken)
+        signs = [_is_negative(m, f"key_{lane}", word) for lane, word in enumerate(s_axis.tdata)]
         values = [
-            _Number(_is_negative(m, f"key_{lane}", word), word[:-1], count)
-            for lane, (word, count) in enumerate(zip(s_axis.tdata, counts, strict=True))
+            _Number(sign & is_softmax, word[:-1], count | ~is_softmax)
+            for word, sign, count in zip(s_axis.tdata, signs, counts, strict=True)
         ]
         ordered = [value.ordered(m, f"key_{lane}") for lane, value in enumerate(values)]
         keys = [
@@ -131,10 +158,18 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
             maxima = [self._maximum(m, taken, begins, follows, values)]
         else:
             follows = Const(0, 1)
-            maxima = [
+            found = [
                 _maximum_of(m, lane, (looked, begins), value.counts, number, key)
                 for lane, (value, number, key) in enumerate(zip(values, ordered, keys, strict=True))
             ]
+            maxima = [maximum for maximum, _ in found]
+            if self.config.norms:
+                self._largest(m, keys, found)
+                # Of a norm magnitudes are compared.
+                keys = [
+                    Cat(key[:-1], key[-1] | (sign & ~is_softmax))
+                    for key, sign in zip(keys, signs, strict=True)
+                ]
         m.d.comb += [
             s_axis.tready.eq(ready),
             m_axis.tvalid.eq(free & given),
@@ -145,6 +180,16 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
             summary.tdata.factor.eq(factor),
             summary.tdata.maxima.as_value().eq(Cat(*maxima)),
         ]
+
+    def _largest(self, m: Module, keys: list[Value], found: list[tuple[Value, Value]]) -> None:
+        """Exponents of the largest magnitudes, with the beat that is there and without."""
+        for lane, (key, (maximum, changes)) in enumerate(zip(keys, found, strict=True)):
+            before, own = maximum[MANTISSA_BITS:31], key[MANTISSA_BITS:31]
+            field = named(m, f"field_{lane}", EXPONENT_BITS, Mux(changes, own, before))
+            m.d.comb += [
+                self.largest[lane].eq(Cat(field[0] | ~field.any(), field[1:])),
+                self.largest_before[lane].eq(Cat(before[0] | ~before.any(), before[1:])),
+            ]
 
     def _in_lanes(self, m: Module, taken: Value, begins: Value) -> list[Value]:
         """Whether the values of a beat of one row count."""
@@ -218,8 +263,8 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
 
 def _maximum_of(
     m: Module, lane: int, takes: tuple[Value, Value], counts: Value, ordered: Value, key: Value
-) -> Value:
-    """The largest key of a lane's row up to the last beat that was taken.
+) -> tuple[Value, Value]:
+    """The largest key of a lane's row up to the last beat that was taken; whether it changes.
 
     Parameters
     ----------
@@ -236,9 +281,10 @@ def _maximum_of(
     taken, begins = takes
     larger = named(m, f"is_larger_{lane}", 1, maximum.as_signed() < ordered.as_signed())
     rises = named(m, f"rises_{lane}", 1, larger & counts)
-    with m.If(taken & (begins | rises)):
+    changes = named(m, f"changes_{lane}", 1, begins | rises)
+    with m.If(taken & changes):
         m.d.sync += maximum.eq(key)
-    return maximum
+    return maximum, changes
 
 
 @dataclass(frozen=True)

@@ -132,7 +132,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
             of_operands.single.eq(self.controls.single),
             chain.controls.eq(self.controls),
         ]
-        if config.chain.softmax:
+        if config.chain.has_start:
             m.d.comb += chain.start.eq(self.start)
         for name in AFFINE if config.chain.affine else ():
             connect(m, flipped(getattr(self, name)), getattr(chain, name))

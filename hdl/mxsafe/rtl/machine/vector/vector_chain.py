@@ -19,8 +19,7 @@ from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.rtl.vector.function_lane import FUNCTIONS, check_functions, most_stages, short_name
 from mxsafe.rtl.vector.lane_front import POWERS, ROOTS
-from mxsafe.rtl.vector.normalise import Normalise, NormaliseConfiguration
-from mxsafe.rtl.vector.softmax import Softmax, SoftmaxConfiguration
+from mxsafe.rtl.vector.rows import Rows, RowsConfiguration
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.rtl.vector.vector_arithmetic import OPERATIONS, VectorArithmetic
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
@@ -180,31 +179,26 @@ class VectorChainConfiguration(Configuration):
         return VectorFunctionConfiguration(lanes=lanes)
 
     @property
-    def softmax(self) -> SoftmaxConfiguration | None:
-        """One of the last units, if it is there."""
-        if "softmax" not in self.reductions:
+    def rows(self) -> RowsConfiguration | None:
+        """The last unit, if it is there: if it has both kinds of norms, the mean is an option."""
+        if not self.reductions:
             return None
-        return self.part(
-            SoftmaxConfiguration,
-            lanes=self.columns,
-            along="beats",
-        )
-
-    @property
-    def normalise(self) -> NormaliseConfiguration | None:
-        """Another one, for sums too: if it has both kinds of norms, the mean is an option."""
         kinds = [name for name in self.reductions if name != "softmax"]
-        if not kinds:
-            return None
         return self.part(
-            NormaliseConfiguration,
+            RowsConfiguration,
             lanes=self.columns,
-            along="beats",
+            softmax="softmax" in self.reductions,
+            norms=bool(kinds),
             centre=kinds != ["rms_norm"],
             optional="rms_norm" in kinds and len(kinds) > 1,
             sums="sum" in kinds,
             registered=self.affine,
         )
+
+    @property
+    def has_start(self) -> bool:
+        """Whether it is told that rows begin."""
+        return "softmax" in self.reductions or self.sweeps
 
 
 class VectorChain(Unit[VectorChainConfiguration]):
@@ -250,7 +244,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
         config = self.config
         number = data.ArrayLayout(32, 1)
         return {
-            **({"start": In(1)} if config.softmax or config.sweeps else {}),
+            **({"start": In(1)} if config.has_start else {}),
             "controls": In(config.controls),
             "s_axis": In(AxiStream(config.beat)),
             "s_axis_operand": In(AxiStream(config.beat, last=False)),
@@ -381,41 +375,35 @@ class VectorChain(Unit[VectorChainConfiguration]):
     ) -> "list[tuple[Value, Unit[Any] | _Ends]]":
         """Units that take rows, and when they are wanted."""
         config = self.config
-        units: list[tuple[Value, Unit[Any] | _Ends]] = []
+        if config.rows is None:
+            return []
+        rows = place(m, platform, "rows", Rows(config.rows))
         is_kind = {
             name: named(m, f"is_{name}", 1, self.controls.reduction == number)
             for number, name in enumerate(REDUCTIONS, start=1)
         }
-        sweep = self._sweep(m) if config.sweeps else None
-        if config.softmax is not None:
-            softmax = place(m, platform, "softmax", Softmax(config.softmax))
-            if sweep is not None:
-                m.d.comb += softmax.sweep.eq(sweep)
-            length = self._length(m, softmax)
-            user = softmax.s_axis.tuser
+        if config.sweeps:
+            m.d.comb += rows.sweep.eq(self._sweep(m))
+        if config.rows.softmax:
+            user = rows.s_axis.tuser
             m.d.comb += [
                 user.factor.eq(self.controls.parameter),
-                user.length.eq(length),
+                user.length.eq(self._length(m, rows)),
                 user.causal.eq(self.controls.causal),
             ]
-            units.append((is_kind["softmax"], softmax))
-        if config.normalise is not None:
-            normalise = place(m, platform, "normalise", Normalise(config.normalise))
-            if sweep is not None:
-                m.d.comb += normalise.sweep.eq(sweep)
-            m.d.comb += normalise.epsilon.eq(self.controls.parameter)
-            if config.normalise.optional:
-                m.d.comb += normalise.centred.eq(~is_kind["rms_norm"])
-            if config.normalise.sums:
-                m.d.comb += normalise.summing.eq(is_kind["sum"])
-            norm = _Ends(normalise.s_axis, normalise.m_axis)
-            if behind is not None:
-                scales = [(self.controls.affine, behind)]
-                scaled = self._switch(m, platform, "scaled", normalise.m_axis, scales)
-                norm = _Ends(normalise.s_axis, scaled)
-            wanted = is_kind["layer_norm"] | is_kind["rms_norm"] | is_kind["sum"]
-            units.append((wanted, norm))
-        return units
+        if config.rows.norms:
+            m.d.comb += rows.epsilon.eq(self.controls.parameter)
+            if config.rows.softmax:
+                m.d.comb += rows.is_softmax.eq(is_kind["softmax"])
+            if config.rows.optional:
+                m.d.comb += rows.centred.eq(~is_kind["rms_norm"])
+            if config.rows.sums:
+                m.d.comb += rows.summing.eq(is_kind["sum"])
+        ends = _Ends(rows.s_axis, rows.m_axis)
+        if behind is not None:
+            scales = [(self.controls.affine, behind)]
+            ends = _Ends(rows.s_axis, self._switch(m, platform, "scaled", rows.m_axis, scales))
+        return [(named(m, "reduces", 1, self.controls.reduction.any()), ends)]
 
     def _sweep(self, m: Module) -> data.View:
         """Controls of a sweep for the units."""
@@ -426,8 +414,8 @@ class VectorChain(Unit[VectorChainConfiguration]):
             for number, name in enumerate(SWEEPS)
         }
         number: Value = Const(0, 2)
-        if self.config.normalise is not None:
-            last = self.config.normalise.core.passes - 1
+        if self.config.rows and self.config.rows.norm_core:
+            last = self.config.rows.norm_core.passes - 1
             number = Mux(is_kind["results"], last, Mux(is_kind["squares"], last - 1, 0))
         m.d.comb += [
             sweep.begins.eq(self.start & controls.clear),
@@ -438,13 +426,12 @@ class VectorChain(Unit[VectorChainConfiguration]):
         ]
         return sweep
 
-    def _length(self, m: Module, softmax: Softmax) -> Value:
+    def _length(self, m: Module, rows: Rows) -> Value:
         """How many numbers of lane 0 count; without a mask as many as a row can have."""
         most = _LENGTH[-1]
         length = Signal(_LENGTH, name="length", reset_less=True)
-        ends = named(
-            m, "row_enters", 1, softmax.s_axis.tvalid & softmax.s_axis.tready & softmax.s_axis.tlast
-        )
+        enters = rows.s_axis.tvalid & rows.s_axis.tready & rows.s_axis.tlast
+        ends = named(m, "row_enters", 1, enters)
         first = self.controls.before + 1
         grown = named(m, "length_grown", None, length + self.config.columns)
         with m.If(self.start):
