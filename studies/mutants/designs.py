@@ -39,6 +39,7 @@ _OF_FULL_RUN = {
     "test_memory_address_generator.py": ("test_random_descriptors",),
     "test_normalise.py": ("test_many_rows_of_published_ones",),
     "test_normalise_row.py": ("test_many_rows_of_published_ones",),
+    "test_rows.py": ("test_many_rows_of_published_ones",),
     "test_safe_mac.py": ("test_corner_classes",),
     "test_softmax.py": ("test_many_rows_of_published_ones",),
     "test_store_engine.py": ("test_long_loops", "test_far_steps"),
