@@ -334,6 +334,7 @@ LEFT_OUT: Mapping[str, str] = {
     "machine/layer": "a chain of stream units",
     "vector/normalise": "with sums its proofs come to no end in 300 seconds",
     "vector/normalise_core": "its passes follow from the rows in front of it, in `normalise`",
+    "vector/rows": "it is made of softmax's core and that of norms",
     "vector/softmax": _BYPASS,
     "vector/softmax_core": _BYPASS,
 }
