@@ -5,10 +5,6 @@ from typing import Any
 
 _WALK = "address_generator_10x10x8_20x20x20_start_bits28_address_bits33"
 _LOW = "no address comes to 2^32, and where the outermost loop turns it is below 2^30"
-_CORE = "softmax_core_lanes1_beats_fpga"
-_SAME_FACTOR = (
-    "what is loaded again is the same: the factor of a row stays until its set-up is over"
-)
 _BEHIND = (
     "a tile behind the buffer ends in a fault, and of one that is not written no address is looked "
     "at"
@@ -75,9 +71,6 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("mxsf_sta_window", "cnot0", "pu_0_1_token_next[3] by bit 0"): (
         "what a token says is looked at with a beat alone"
     ),
-    ("mxsf_sta_exact_accumulators8", "cnot1", "$procmux$142.Y[2] by bit 3"): (
-        "the last beat of a tile ends its block, whatever it says of the block"
-    ),
     ("mxsf_pu_exact_fpga", "inv", "mac_0_1.w[15]"): _BESIDE,
     (_UNIT, "const0", "mac_3_2.w[5]"): _BESIDE,
     (_UNIT, "cnot1", "mac_2_3.a[2] by bit 18"): _BESIDE,
@@ -90,16 +83,11 @@ REASONS: dict[tuple[str, str, str], str] = {
         "no row comes so soon after a reset that it could still be held up"
     ),
     ("result_rows", "cnot1", "base[0] by bit 13"): _BEHIND,
-    ("result_rows_rows8_beats512_under_way4", "const0", "\\$22[9]"): _BEHIND,
     ("mxsf_layer", "const0", "m_axis_tdata[487]"): _NO_SIGN,
     ("mxsf_layer", "const0", "$eq$mxsf_layer.v:91$5.A[0]"): _TWO_TILES,
     ("mxsf_layer_exact", "const0", "m_axis_tdata[487]"): _NO_SIGN,
     ("mxsf_layer_exact", "const0", "$eq$mxsf_layer_exact.v:91$5.A[0]"): _TWO_TILES,
     ("softmax", "const1", "core_s_axis_summary_tvalid[0]"): _SUMMARY,
-    ("softmax_lanes1_beats_depth128_fpga", "const1", "core_s_axis_summary_tvalid[0]"): _SUMMARY,
-    ("softmax_lanes1_beats_depth128_fpga", "const0", "replay_m_axis_tuser[1]"): (
-        "whether a beat begins its pass is not asked behind the register slice"
-    ),
     ("softmax_core_beats", "cnot1", "row_3_total[15] by bit 43"): _LARGE_SUM,
     (f"vector_{_CHAIN}", "cnot0", "softmax.s_axis_tuser[31] by bit 22"): (
         "softmax takes factors without a sign"
@@ -115,13 +103,11 @@ REASONS: dict[tuple[str, str, str], str] = {
         "the number of the row stays 0 where there is but one"
     ),
     ("queues", "const1", "\\$51[0]"): _BEHIND_ERROR,
-    ("queues_products_under_way4", "const1", "\\$51[0]"): _BEHIND_ERROR,
     (
         "queues_products_under_way5_fpga",
         "const1",
         "$and$queues_products_under_way5_fpga.v:411$56.A[0]",
     ): "a descriptor stays until it is taken, or all is reset, so that it is there in its turn",
-    ("descriptor_queue_under_way4", "cnot1", "lacks_gemm[0] by bit 0"): _OWN_QUEUE,
     ("mxsf_accelerator_fpga", "cnot0", "m_axi_arlen[4] by bit 0"): (
         "a word takes two beats, so that a burst has an even number of them"
     ),
@@ -145,14 +131,6 @@ REASONS: dict[tuple[str, str, str], str] = {
         "the first, and a later one when all descriptors of one before have left"
     ),
     ("fetch_small", "const0", "check_error[3]"): "no error of a descriptor has a code of 8 or more",
-    (_CORE, "const0", "\\$18[0]"): _SAME_FACTOR,
-    (_CORE, "const0", "\\$24[0]"): _SAME_FACTOR,
-    (_CORE, "const0", "$procmux$145.S[0]"): (
-        "a term that a reset leaves is added before the set-up of the next row clears its sum"
-    ),
-    ("softmax_entry_lanes1_beats", "const1", "$eq$softmax_entry_lanes1_beats.v:99$24.B[1]"): (
-        "the count stops at 4098 instead of 4096, and no length is beyond 4096"
-    ),
 }
 """By module, mode and place."""
 

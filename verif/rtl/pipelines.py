@@ -13,7 +13,7 @@ PIPELINES = {
     "float32_adder_pipeline1": "float32_adder",
     "float32_adder_pipeline6_fpga": "float32_adder",
     "float32_adder_fpga": "float32_adder",
-    "float32_adder_pipeline1_clearable_quick": "float32_adder_clearable",
+    "float32_adder_pipeline1_clearable_quick_one_nan": "float32_adder_clearable",
     "float32_adder_pipeline3_clearable": "float32_adder_clearable",
     "float32_adder_clearable_fpga": "float32_adder_clearable",
 }
@@ -85,13 +85,23 @@ def _values(module: Module, model: Module) -> str:
         for name, port in model.ports.items()
     ]
     differ = " | ".join(f"{port.name}_late != {port.name}_right" for port in results)
+    given = _given(module, [port.name for port in operands if port.width == 32])
     return (
         f"module monitor(input clk, {declared}, output differ);\n"
         "  reg [7:0] clock = 0;\n  always @($global_clock) clock <= clock + 1;\n"
         + "\n".join(lines)
         + f"\n  {module.name} late ({', '.join(late)});\n"
         f"  {model.name} right ({', '.join(right)});\n"
-        f"  assign differ = clock == {module.latency} & ({differ});\nendmodule\n"
+        f"  assign differ = clock == {module.latency} & ({differ}) & {given};\nendmodule\n"
+    )
+
+
+def _given(module: Module, numbers: list[str]) -> str:
+    """What a module may take for granted of its numbers: with `one_nan`, which NaN they are."""
+    if not module.parameters.get("one_nan"):
+        return "1'b1"
+    return " & ".join(
+        f"({name}_kept[30:0] <= 31'h7f800000 | {name}_kept == 32'h7fc00000)" for name in numbers
     )
 
 
