@@ -134,7 +134,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     proofs["streams"] = {n: found for n, found in proofs["streams"].items() if n in known}
     found = all_proofs(modules, seconds=parsed.seconds, every=parsed.all or bool(names))
-    proofs["enables"] = {n: one for n, one in proofs["enables"].items() if ("enables", n) in found}
+    for kind in ("enables", "pipelines"):
+        proofs[kind] = {n: one for n, one in proofs[kind].items() if (kind, n) in found}
     for (kind, name), (about, prover) in found.items():
         put(kind, name, digest(*about), prover)
     _write(proofs)
