@@ -30,7 +30,10 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
   other,
   adds,
   clears,
-  totals
+  totals,
+  stored,
+  stores,
+  held
 );
   wire [3:0] \$some_go_on$not ;
   wire \$s_axis_tready$not ;
@@ -86,6 +89,8 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
   input [31:0] epsilon;
   wire [31:0] epsilon;
   wire has_beat_more;
+  output [783:0] held;
+  wire [783:0] held;
   wire is_blocked_by_more;
   reg is_overlong;
   wire is_result_pass;
@@ -214,6 +219,10 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
   wire some_go_on;
   wire some_wait;
   wire something_is_valid;
+  input [48:0] stored;
+  wire [48:0] stored;
+  input [15:0] stores;
+  wire [15:0] stores;
   wire sum_is_valid;
   input summing;
   wire summing;
@@ -456,6 +465,7 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
     .constant({ lane_inputs[362], lane_inputs[271], lane_inputs[180], lane_inputs[89] }),
     .done(of_row_done),
     .epsilon(epsilon),
+    .held(held[195:0]),
     .largest(largest[31:0]),
     .last(of_row_1_last),
     .leaves(of_row_1_leaves),
@@ -466,6 +476,8 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
     .overlong(is_overlong),
     .reciprocal({ lane_inputs[351:340], lane_inputs[260:249], lane_inputs[169:158], lane_inputs[78:67] }),
     .rst(rst),
+    .stored(stored),
+    .stores(stores[3:0]),
     .summing(summing),
     .sums(of_row_sums),
     .totals(totals[191:0])
@@ -481,6 +493,7 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
     .constant({ lane_inputs[726], lane_inputs[635], lane_inputs[544], lane_inputs[453] }),
     .done(of_row_1_done),
     .epsilon(epsilon),
+    .held(held[391:196]),
     .largest(largest[63:32]),
     .last(of_row_1_last),
     .leaves(of_row_1_leaves),
@@ -491,6 +504,8 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
     .overlong(is_overlong),
     .reciprocal({ lane_inputs[715:704], lane_inputs[624:613], lane_inputs[533:522], lane_inputs[442:431] }),
     .rst(rst),
+    .stored(stored),
+    .stores(stores[7:4]),
     .summing(summing),
     .sums(of_row_1_sums),
     .totals(totals[383:192])
@@ -506,6 +521,7 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
     .constant({ lane_inputs[1090], lane_inputs[999], lane_inputs[908], lane_inputs[817] }),
     .done(of_row_2_done),
     .epsilon(epsilon),
+    .held(held[587:392]),
     .largest(largest[95:64]),
     .last(of_row_1_last),
     .leaves(of_row_1_leaves),
@@ -516,6 +532,8 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
     .overlong(is_overlong),
     .reciprocal({ lane_inputs[1079:1068], lane_inputs[988:977], lane_inputs[897:886], lane_inputs[806:795] }),
     .rst(rst),
+    .stored(stored),
+    .stores(stores[11:8]),
     .summing(summing),
     .sums(of_row_2_sums),
     .totals(totals[575:384])
@@ -531,6 +549,7 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
     .constant({ lane_inputs[1454], lane_inputs[1363], lane_inputs[1272], lane_inputs[1181] }),
     .done(of_row_3_done),
     .epsilon(epsilon),
+    .held(held[783:588]),
     .largest(largest[127:96]),
     .last(of_row_1_last),
     .leaves(of_row_1_leaves),
@@ -541,6 +560,8 @@ module mxsafe_normalise_core_beats_optional_c764e1b4(
     .overlong(is_overlong),
     .reciprocal({ lane_inputs[1443:1432], lane_inputs[1352:1341], lane_inputs[1261:1250], lane_inputs[1170:1159] }),
     .rst(rst),
+    .stored(stored),
+    .stores(stores[15:12]),
     .summing(summing),
     .sums(of_row_3_sums),
     .totals(totals[767:576])

@@ -28,7 +28,10 @@ module mxsafe_normalise_core_lanes1_beats_5c6f3303(
   other,
   adds,
   clears,
-  totals
+  totals,
+  stored,
+  stores,
+  held
 );
   wire \$s_axis_tready$not ;
   wire \$token_0$not ;
@@ -68,6 +71,8 @@ module mxsafe_normalise_core_lanes1_beats_5c6f3303(
   input [31:0] epsilon;
   wire [31:0] epsilon;
   wire has_beat_more;
+  output [48:0] held;
+  wire [48:0] held;
   wire is_blocked_by_more;
   reg is_overlong;
   wire is_result_pass;
@@ -114,6 +119,10 @@ module mxsafe_normalise_core_lanes1_beats_5c6f3303(
   wire s_axis_tvalid;
   wire sign_0;
   wire something_is_valid;
+  input [48:0] stored;
+  wire [48:0] stored;
+  input stores;
+  wire stores;
   wire sum_ends;
   reg [1:0] sum_flags;
   wire sum_is_valid;
@@ -231,6 +240,7 @@ module mxsafe_normalise_core_lanes1_beats_5c6f3303(
     .constant(lane_inputs[89]),
     .done(of_row_done),
     .epsilon(epsilon),
+    .held(held),
     .largest(largest),
     .last(sum_flags[1]),
     .leaves(of_row_leaves),
@@ -241,6 +251,8 @@ module mxsafe_normalise_core_lanes1_beats_5c6f3303(
     .overlong(is_overlong),
     .reciprocal(lane_inputs[78:67]),
     .rst(rst),
+    .stored(stored),
+    .stores(stores),
     .summing(summing),
     .sums(of_row_sums),
     .totals(totals)

@@ -30,7 +30,10 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
   other,
   adds,
   clears,
-  totals
+  totals,
+  stored,
+  stores,
+  held
 );
   wire [3:0] \$some_go_on$not ;
   wire \$s_axis_tready$not ;
@@ -86,6 +89,8 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
   input [31:0] epsilon;
   wire [31:0] epsilon;
   wire has_beat_more;
+  output [391:0] held;
+  wire [391:0] held;
   wire is_blocked_by_more;
   reg is_overlong;
   wire is_result_pass;
@@ -182,6 +187,10 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
   wire some_go_on;
   wire some_wait;
   wire something_is_valid;
+  input [48:0] stored;
+  wire [48:0] stored;
+  input [7:0] stores;
+  wire [7:0] stores;
   wire sum_is_valid;
   input summing;
   wire summing;
@@ -360,6 +369,7 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
     .constant({ lane_inputs[180], lane_inputs[89] }),
     .done(of_row_done),
     .epsilon(epsilon),
+    .held(held[97:0]),
     .largest(largest[15:0]),
     .last(of_row_1_last),
     .leaves(of_row_1_leaves),
@@ -370,6 +380,8 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
     .overlong(is_overlong),
     .reciprocal({ lane_inputs[169:158], lane_inputs[78:67] }),
     .rst(rst),
+    .stored(stored),
+    .stores(stores[1:0]),
     .summing(summing),
     .sums(of_row_sums),
     .totals(totals[95:0])
@@ -385,6 +397,7 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
     .constant({ lane_inputs[362], lane_inputs[271] }),
     .done(of_row_1_done),
     .epsilon(epsilon),
+    .held(held[195:98]),
     .largest(largest[31:16]),
     .last(of_row_1_last),
     .leaves(of_row_1_leaves),
@@ -395,6 +408,8 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
     .overlong(is_overlong),
     .reciprocal({ lane_inputs[351:340], lane_inputs[260:249] }),
     .rst(rst),
+    .stored(stored),
+    .stores(stores[3:2]),
     .summing(summing),
     .sums(of_row_1_sums),
     .totals(totals[191:96])
@@ -410,6 +425,7 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
     .constant({ lane_inputs[544], lane_inputs[453] }),
     .done(of_row_2_done),
     .epsilon(epsilon),
+    .held(held[293:196]),
     .largest(largest[47:32]),
     .last(of_row_1_last),
     .leaves(of_row_1_leaves),
@@ -420,6 +436,8 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
     .overlong(is_overlong),
     .reciprocal({ lane_inputs[533:522], lane_inputs[442:431] }),
     .rst(rst),
+    .stored(stored),
+    .stores(stores[5:4]),
     .summing(summing),
     .sums(of_row_2_sums),
     .totals(totals[287:192])
@@ -435,6 +453,7 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
     .constant({ lane_inputs[726], lane_inputs[635] }),
     .done(of_row_3_done),
     .epsilon(epsilon),
+    .held(held[391:294]),
     .largest(largest[63:48]),
     .last(of_row_1_last),
     .leaves(of_row_1_leaves),
@@ -445,12 +464,14 @@ module mxsafe_normalise_core_lanes8_beats_39aff244(
     .overlong(is_overlong),
     .reciprocal({ lane_inputs[715:704], lane_inputs[624:613] }),
     .rst(rst),
+    .stored(stored),
+    .stores(stores[7:6]),
     .summing(summing),
     .sums(of_row_3_sums),
     .totals(totals[383:288])
   );
-  assign m_axis_tdata = { \m_axis_tdata[7] , \m_axis_tdata[6] , \m_axis_tdata[5] , \m_axis_tdata[4] , \m_axis_tdata[3] , \m_axis_tdata[2] , \m_axis_tdata[1] , \m_axis_tdata[0]  };
   assign { lane_inputs[703], lane_inputs[677:637], lane_inputs[612], lane_inputs[586:546], lane_inputs[521], lane_inputs[495:455], lane_inputs[430], lane_inputs[404:364], lane_inputs[339], lane_inputs[313:273], lane_inputs[248], lane_inputs[222:182], lane_inputs[157], lane_inputs[131:91], lane_inputs[66], lane_inputs[40:0] } = { token_1[1], centred, s_axis_tuser[67:60], s_axis_tdata[255:224], token_1[1], centred, s_axis_tuser[59:52], s_axis_tdata[223:192], token_1[1], centred, s_axis_tuser[51:44], s_axis_tdata[191:160], token_1[1], centred, s_axis_tuser[43:36], s_axis_tdata[159:128], token_1[1], centred, s_axis_tuser[35:28], s_axis_tdata[127:96], token_1[1], centred, s_axis_tuser[27:20], s_axis_tdata[95:64], token_1[1], centred, s_axis_tuser[19:12], s_axis_tdata[63:32], token_1[1], centred, s_axis_tuser[11:4], s_axis_tdata[31:0] };
+  assign m_axis_tdata = { \m_axis_tdata[7] , \m_axis_tdata[6] , \m_axis_tdata[5] , \m_axis_tdata[4] , \m_axis_tdata[3] , \m_axis_tdata[2] , \m_axis_tdata[1] , \m_axis_tdata[0]  };
   assign token_0[3] = pass_ends;
 endmodule
 `default_nettype wire

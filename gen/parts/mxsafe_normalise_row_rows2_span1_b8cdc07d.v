@@ -18,6 +18,9 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   other,
   clear,
   totals,
+  stored,
+  stores,
+  held,
   add,
   addends,
   last,
@@ -33,18 +36,39 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   not_finite
 );
   wire \$sum_is_high$and ;
-  wire [17:0] \$mean_low_0$mux ;
-  wire [17:0] \$mean_low_1$mux ;
+  wire \$is_far$any ;
+  wire [15:0] \$divisor$mux ;
+  wire [9:0] \$power$mux ;
+  wire \$is_keep$or ;
+  wire \$is_keep$not ;
+  wire \$is_keep$and ;
+  wire [5:0] \$is_keep$or_2 ;
+  wire [5:0] \$is_keep$not_2 ;
+  wire [5:0] \$is_keep$and_2 ;
   wire \$sum_ends$and ;
+  wire [5:0] \$is_keep$or_3 ;
+  wire \$steps$any ;
+  wire \$steps$any_2 ;
+  wire \$steps$not ;
+  wire \$steps$or ;
+  wire [5:0] \$steps$add ;
+  wire \$is_last_row$add ;
+  wire \$is_last_row$mux ;
+  wire \$is_deviation$not ;
+  wire [15:0] \$epsilon_value$mux ;
+  wire \$is_deviation$and ;
+  wire \$is_deviation$not_2 ;
+  wire [17:0] \$mean_low_0$mux ;
+  wire [17:0] \$mean_low_0$mux_2 ;
+  wire [17:0] \$mean_low_0$mux_3 ;
+  wire [17:0] \$mean_low_1$mux ;
   wire [17:0] \$mean_low_1$mux_2 ;
+  wire [17:0] \$mean_low_1$mux_3 ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [7:0] \$not_finite$or ;
-  wire [9:0] \$not_finite$mux ;
-  wire [7:0] \$not_finite$or_2 ;
-  wire [9:0] \$not_finite$mux_2 ;
-  wire [16:0] \$divisor$mux ;
+  wire [16:0] \$divisor$mux_2 ;
   wire [24:0] \$mean_high$mux ;
+  wire [7:0] \$deviation_or_other$or ;
   wire [18:0] high_less;
   wire [18:0] low_else_less;
   wire [18:0] low_if_fits_less;
@@ -60,14 +84,9 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   wire [19:0] root_less;
   wire [12:0] root_rounded;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire \$not_finite$not ;
-  wire \$not_finite$and ;
-  wire [15:0] \$epsilon_value$mux ;
-  wire \$not_finite$not_2 ;
-  wire \$not_finite$and_2 ;
-  wire [16:0] \$rest$mux ;
-  wire [9:0] \$power$mux ;
   wire [6:0] \$epsilon_power$add ;
+  wire [16:0] \$rest$mux ;
+  wire [9:0] \$power$mux_2 ;
   wire \$variance_is_0$any ;
   wire [10:0] \$powers_distance$sub ;
   wire [15:0] \$variance_sum$right ;
@@ -92,18 +111,40 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   wire \$adds$or ;
   wire \$sum_rounds_up$and_2 ;
   wire [9:0] \$sum_magnitude$and ;
+  wire \$mean_begins_with_0$or ;
+  wire \$mean_begins_with_0$or_2 ;
+  wire \$mean_begins_with_0$not ;
+  wire \$mean_high$not ;
+  wire \$mean_high$and ;
   wire [21:0] \$mean_high$mux_2 ;
   wire \$mean_high$mux_3 ;
-  wire [1:0] \$mean_high$or ;
-  wire \$mean_is_found_0$not ;
   wire \$sum_is_negative$any ;
+  wire [1:0] \$mean_high$or ;
+  wire [24:0] \$mean_high$mux_4 ;
+  wire \$mean_is_found_0$not ;
   wire \$mean_is_found_0$and ;
+  wire \$mean_is_found_0$and_2 ;
+  wire \$writes_mean_0$not ;
+  wire \$writes_mean_0$and ;
   wire \$mean_is_found_1$not ;
   wire \$mean_is_found_1$and ;
+  wire \$mean_is_found_1$and_2 ;
+  wire \$writes_mean_1$not ;
+  wire \$writes_mean_1$and ;
   wire \$keeps_base$or ;
+  wire \$deviation_or_other$not ;
+  wire \$sum_is_placed$any ;
+  wire \$deviation_or_other$and ;
+  wire [9:0] \$deviation_or_other$mux ;
+  wire \$keeps_deviation_0$and ;
+  wire \$keeps_deviation_1$and ;
+  wire [11:0] \$factor_or_other$mux ;
+  wire \$keeps_factor_0$and ;
+  wire \$keeps_factor_1$and ;
   wire \$settles$and ;
   wire \$settles$not ;
   wire \$settles$and_2 ;
+  wire \$sum_is_placed$or ;
   wire \$divisor$not ;
   wire \$divisor$and ;
   wire \$carries_0$or ;
@@ -111,9 +152,9 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   wire \$sum_is_sticky$any ;
   wire \$sum_is_sticky$or ;
   wire \$sum_is_sticky$and ;
+  wire \$sum_is_high$not ;
   wire \$rest$and ;
   wire [16:0] \$rest$mux_2 ;
-  wire \$sum_is_placed$any ;
   wire [1:0] \$quotient$mux ;
   wire \$power$not ;
   wire \$power$and ;
@@ -121,29 +162,6 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   wire [9:0] \$power$sub ;
   wire \$epsilon_is_larger$or ;
   wire \$epsilon_is_larger$and ;
-  wire \$is_far$any ;
-  wire [15:0] \$divisor$mux_2 ;
-  wire [9:0] \$power$mux_2 ;
-  wire \$sum_is_placed$or ;
-  wire \$is_keep$or ;
-  wire \$is_keep$not ;
-  wire \$is_keep$and ;
-  wire [5:0] \$is_keep$or_2 ;
-  wire [5:0] \$is_keep$not_2 ;
-  wire [5:0] \$is_keep$and_2 ;
-  wire [5:0] \$is_keep$or_3 ;
-  wire \$steps$any ;
-  wire \$steps$any_2 ;
-  wire \$sum_is_high$not ;
-  wire \$steps$not ;
-  wire \$steps$or ;
-  wire [5:0] \$steps$add ;
-  wire \$is_last_row$add ;
-  wire \$is_last_row$mux ;
-  wire \$is_deviation$not ;
-  wire \$is_deviation$and ;
-  wire \$is_deviation$not_2 ;
-  wire [17:0] \$mean_low_0$mux_2 ;
   wire \$power$differ ;
   wire \$quotient$differ ;
   wire \$quotient$differ_2 ;
@@ -214,6 +232,9 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   output [1:0] constant;
   wire [1:0] constant;
   reg [16:0] count;
+  reg [11:0] deviation_0;
+  reg [11:0] deviation_1;
+  wire [11:0] deviation_or_other;
   reg [2:0] distance;
   wire [1:0] dividend;
   wire divides;
@@ -237,9 +258,12 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   wire [15:0] epsilon_value;
   reg [11:0] factor_0;
   reg [11:0] factor_1;
+  wire [11:0] factor_or_other;
   wire has_enough;
   wire has_epsilon;
   wire has_no_mean;
+  output [97:0] held;
+  wire [97:0] held;
   wire high_fits;
   wire is_at_most;
   wire is_constant;
@@ -324,6 +348,10 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   wire shifts_sum_1;
   wire [15:0] smaller;
   reg [5:0] steps;
+  input [48:0] stored;
+  wire [48:0] stored;
+  input [1:0] stores;
+  wire [1:0] stores;
   reg [47:0] sum_0;
   reg [47:0] sum_1;
   wire [1:0] sum_digits;
@@ -355,6 +383,7 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   wire [95:0] totals;
   wire variance_is_0;
   wire [16:0] variance_sum;
+  reg was_other;
   wire writes_mean_0;
   wire writes_mean_1;
   assign is_row_0 = ~ is_last_row;
@@ -481,26 +510,49 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = sum_is_infinite | is_not_finite;
   assign has_no_mean = ~ centred;
-  assign mean_begins_with_0 = leaves | has_no_mean;
+  assign \$mean_begins_with_0$or  = leaves | has_no_mean;
+  assign \$mean_begins_with_0$or_2  = \$mean_begins_with_0$or  | was_other;
+  assign \$mean_begins_with_0$not  = ~ other;
+  assign mean_begins_with_0 = \$mean_begins_with_0$or_2  & \$mean_begins_with_0$not ;
+  assign \$mean_high$not  = ~ other;
+  assign \$mean_high$and  = has_no_mean & \$mean_high$not ;
   assign \$mean_high$mux_2  = is_special ? 22'h000000 : sum_magnitude[21:0];
   assign \$mean_high$mux_3  = is_special ? is_not_finite : sum_magnitude[22];
   assign \$mean_high$or  = sum_magnitude[24:23] | { is_special, is_special };
-  assign \$mean_high$mux  = summing ? { \$mean_high$or , \$mean_high$mux_3 , \$mean_high$mux_2  } : quotient[24:0];
-  assign mean_high = centred ? \$mean_high$mux [24:18] : 7'h00;
+  assign \$mean_high$mux_4  = summing ? { \$mean_high$or , \$mean_high$mux_3 , \$mean_high$mux_2  } : quotient[24:0];
+  assign \$mean_high$mux  = other ? stored[48:24] : \$mean_high$mux_4 ;
+  assign mean_high = \$mean_high$and  ? 7'h00 : \$mean_high$mux [24:18];
   assign \$mean_is_found_0$not  = ~ is_deviation_now;
   assign \$mean_is_found_0$and  = is_keep & \$mean_is_found_0$not ;
-  assign mean_is_found_0 = \$mean_is_found_0$and  & is_row_0;
-  assign writes_mean_0 = has_no_mean | mean_is_found_0;
+  assign \$mean_is_found_0$and_2  = \$mean_is_found_0$and  & is_row_0;
+  assign mean_is_found_0 = \$mean_is_found_0$and_2  | stores[0];
+  assign \$writes_mean_0$not  = ~ other;
+  assign \$writes_mean_0$and  = has_no_mean & \$writes_mean_0$not ;
+  assign writes_mean_0 = \$writes_mean_0$and  | mean_is_found_0;
   assign \$mean_is_found_1$not  = ~ is_deviation_now;
   assign \$mean_is_found_1$and  = is_keep & \$mean_is_found_1$not ;
-  assign mean_is_found_1 = \$mean_is_found_1$and  & is_last_row;
-  assign writes_mean_1 = has_no_mean | mean_is_found_1;
+  assign \$mean_is_found_1$and_2  = \$mean_is_found_1$and  & is_last_row;
+  assign mean_is_found_1 = \$mean_is_found_1$and_2  | stores[1];
+  assign \$writes_mean_1$not  = ~ other;
+  assign \$writes_mean_1$and  = has_no_mean & \$writes_mean_1$not ;
+  assign writes_mean_1 = \$writes_mean_1$and  | mean_is_found_1;
   assign \$keeps_base$or  = is_deviation_now | summing;
   assign keeps_base = is_keep & \$keeps_base$or ;
-  assign keeps_deviation_0 = keeps_base & is_row_0;
-  assign keeps_deviation_1 = keeps_base & is_last_row;
-  assign keeps_factor_0 = is_keep & is_row_0;
-  assign keeps_factor_1 = is_keep & is_last_row;
+  assign \$deviation_or_other$or  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
+  assign \$deviation_or_other$not  = ~ is_not_finite;
+  assign \$deviation_or_other$and  = sum_was_negative & \$deviation_or_other$not ;
+  assign \$deviation_or_other$mux  = summing ? { 3'h0, \$deviation_or_other$and , \$deviation_or_other$or [7:2] } : base_of_row;
+  assign deviation_or_other = other ? stored[23:12] : { is_not_finite, is_constant, \$deviation_or_other$mux  };
+  assign \$keeps_deviation_0$and  = keeps_base & is_row_0;
+  assign keeps_deviation_0 = \$keeps_deviation_0$and  | stores[0];
+  assign \$keeps_deviation_1$and  = keeps_base & is_last_row;
+  assign keeps_deviation_1 = \$keeps_deviation_1$and  | stores[1];
+  assign \$factor_or_other$mux  = is_deviation_now ? root_rounded[12:1] : 12'h000;
+  assign factor_or_other = other ? stored[11:0] : \$factor_or_other$mux ;
+  assign \$keeps_factor_0$and  = is_keep & is_row_0;
+  assign keeps_factor_0 = \$keeps_factor_0$and  | stores[0];
+  assign \$keeps_factor_1$and  = is_keep & is_last_row;
+  assign keeps_factor_1 = \$keeps_factor_1$and  | stores[1];
   assign \$settles$and  = add & last;
   assign \$settles$not  = ~ other;
   assign \$settles$and_2  = \$settles$and  & \$settles$not ;
@@ -521,8 +573,8 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   assign \$epsilon_is_larger$or  = powers_apart[10] | variance_is_0;
   assign \$epsilon_is_larger$and  = has_epsilon & \$epsilon_is_larger$or ;
   assign \$is_far$any  = | powers_distance[10:3];
-  assign \$divisor$mux_2  = variance_sum[16] ? { 1'h0, variance_sum[16:2] } : variance_sum[15:0];
-  assign \$power$mux_2  = variance_sum[16] ? raised_power : larger_power;
+  assign \$divisor$mux  = variance_sum[16] ? { 1'h0, variance_sum[16:2] } : variance_sum[15:0];
+  assign \$power$mux  = variance_sum[16] ? raised_power : larger_power;
   assign \$is_keep$or  = phase_ends[5] | settles[2];
   assign \$is_keep$not  = ~ is_deviation_now;
   assign \$is_keep$and  = quotient_is_there & \$is_keep$not ;
@@ -540,60 +592,33 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   assign \$is_deviation$not  = ~ summing;
   assign \$is_deviation$and  = done & \$is_deviation$not ;
   assign \$is_deviation$not_2  = ~ is_deviation_now;
-  assign \$mean_low_0$mux_2  = is_special ? 18'h00000 : sum_magnitude[17:0];
-  assign \$mean_low_0$mux  = summing ? \$mean_low_0$mux_2  : quotient[17:0];
+  assign \$mean_low_0$mux  = is_special ? 18'h00000 : sum_magnitude[17:0];
+  assign \$mean_low_0$mux_2  = summing ? \$mean_low_0$mux  : quotient[17:0];
+  assign \$mean_low_0$mux_3  = other ? stored[41:24] : \$mean_low_0$mux_2 ;
   assign \$mean_low_1$mux  = is_special ? 18'h00000 : sum_magnitude[17:0];
   assign \$mean_low_1$mux_2  = summing ? \$mean_low_1$mux  : quotient[17:0];
-  assign \$not_finite$or  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$not_finite$not  = ~ is_not_finite;
-  assign \$not_finite$and  = sum_was_negative & \$not_finite$not ;
-  assign \$not_finite$mux  = summing ? { 3'h0, \$not_finite$and , \$not_finite$or [7:2] } : base_of_row;
-  assign \$not_finite$or_2  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$not_finite$not_2  = ~ is_not_finite;
-  assign \$not_finite$and_2  = sum_was_negative & \$not_finite$not_2 ;
-  assign \$not_finite$mux_2  = summing ? { 3'h0, \$not_finite$and_2 , \$not_finite$or_2 [7:2] } : base_of_row;
+  assign \$mean_low_1$mux_3  = other ? stored[41:24] : \$mean_low_1$mux_2 ;
   always @(posedge clk)
-    if (keeps_factor_1) begin
-      if (!is_deviation_now) factor_1 <= 12'h000;
-      else factor_1 <= root_rounded[12:1];
-    end
+    if (keeps_factor_1) factor_1 <= factor_or_other;
   always @(posedge clk)
-    if (keeps_factor_0) begin
-      if (!is_deviation_now) factor_0 <= 12'h000;
-      else factor_0 <= root_rounded[12:1];
-    end
-  reg [2:0] \$base$net ;
+    if (keeps_factor_0) factor_0 <= factor_or_other;
   always @(posedge clk)
-    if (keeps_deviation_1) begin
-      if (summing) \$base$net  <= 3'h0;
-      else \$base$net  <= base_of_row[9:7];
-    end
-  assign base[19:17] = \$base$net ;
-  reg [8:0] \$not_finite$net ;
+    if (keeps_deviation_1) deviation_1 <= deviation_or_other;
   always @(posedge clk)
-    if (keeps_deviation_1) \$not_finite$net  <= { is_not_finite, is_constant, \$not_finite$mux_2 [6:0] };
-  assign { not_finite[1], constant[1], base[16:10] } = \$not_finite$net ;
-  reg [2:0] \$base$net_2 ;
-  always @(posedge clk)
-    if (keeps_deviation_0) begin
-      if (summing) \$base$net_2  <= 3'h0;
-      else \$base$net_2  <= base_of_row[9:7];
-    end
-  assign base[9:7] = \$base$net_2 ;
-  reg [8:0] \$not_finite$net_2 ;
-  always @(posedge clk)
-    if (keeps_deviation_0) \$not_finite$net_2  <= { is_not_finite, is_constant, \$not_finite$mux [6:0] };
-  assign { not_finite[0], constant[0], base[6:0] } = \$not_finite$net_2 ;
+    if (keeps_deviation_0) deviation_0 <= deviation_or_other;
   always @(posedge clk)
     if (writes_mean_1) mean_high_1 <= mean_high;
   always @(posedge clk)
     if (\$mean_low_1$any ) mean_low_1 <= 18'h00000;
-    else if (mean_is_found_1) mean_low_1 <= \$mean_low_1$mux_2 ;
+    else if (mean_is_found_1) mean_low_1 <= \$mean_low_1$mux_3 ;
   always @(posedge clk)
     if (writes_mean_0) mean_high_0 <= mean_high;
   always @(posedge clk)
     if (\$mean_low_0$any ) mean_low_0 <= 18'h00000;
-    else if (mean_is_found_0) mean_low_0 <= \$mean_low_0$mux ;
+    else if (mean_is_found_0) mean_low_0 <= \$mean_low_0$mux_3 ;
+  always @(posedge clk)
+    if (rst) was_other <= 1'h0;
+    else was_other <= other;
   always @(posedge clk)
     if (\$is_deviation$any ) is_deviation <= 1'h0;
     else if (\$is_deviation$and ) is_deviation <= \$is_deviation$not_2 ;
@@ -628,7 +653,7 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   always @(posedge clk)
     if (is_scale) epsilon_is_larger <= \$epsilon_is_larger$and ;
   always @(posedge clk)
-    if (\$power$differ ) power <= \$power$mux ;
+    if (\$power$differ ) power <= \$power$mux_2 ;
   always @(posedge clk)
     if (rst) quotient <= 26'h0000000;
     else if (\$quotient$all ) quotient <= \$quotient$mux_6 ;
@@ -654,7 +679,7 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
     if (\$sum_0$any ) sum_0 <= 48'h000000000000;
     else if (\$sum_0$differ ) sum_0 <= \$sum_0$mux_3 ;
   always @(posedge clk)
-    if (\$divisor$all ) divisor[15:0] <= \$divisor$mux [15:0];
+    if (\$divisor$all ) divisor[15:0] <= \$divisor$mux_2 [15:0];
   always @(posedge clk)
     if (is_widen) divisor[16] <= 1'h0;
     else if (\$divisor$all_2 ) divisor[16] <= \$divisor$mux_5 [16];
@@ -693,11 +718,11 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   assign \$divisor$mux_3  = is_keep ? count : 17'hxxxxx;
   assign \$divisor$mux_4  = done ? 17'hxxxxx : \$divisor$mux_3 ;
   assign \$divisor$mux_5  = \$divisor$and  ? next_count : \$divisor$mux_4 ;
-  assign \$divisor$mux  = is_widen ? { 1'h0, \$divisor$mux_2  } : \$divisor$mux_5 ;
+  assign \$divisor$mux_2  = is_widen ? { 1'h0, \$divisor$mux  } : \$divisor$mux_5 ;
   assign \$count$mux  = done ? 17'h00000 : 17'hxxxxx;
   assign \$count$mux_2  = \$divisor$and  ? next_count : \$count$mux ;
   assign \$power$mux_3  = \$power$and  ? \$power$sub  : 10'hxxx;
-  assign \$power$mux  = is_widen ? \$power$mux_2  : \$power$mux_3 ;
+  assign \$power$mux_2  = is_widen ? \$power$mux  : \$power$mux_3 ;
   assign \$quotient$mux_2  = is_scale ? 26'hxxxxxxx : 26'h0000000;
   assign \$quotient$mux_3  = is_widen ? 26'h0000000 : \$quotient$mux_2 ;
   assign \$quotient$mux_4  = is_root ? { quotient[23:0], 2'h0 } : \$quotient$mux_3 ;
@@ -710,11 +735,15 @@ module mxsafe_normalise_row_rows2_span1_b8cdc07d(
   assign \$sum_1$mux  = clears_sum_1 ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
   assign \$sum_1$mux_2  = shifts_sum_1 ? { sum_1[45:0], 2'h0 } : \$sum_1$mux ;
   assign \$sum_1$mux_3  = adds ? { next_sum_1_3[12:1], next_sum_1_2[12:1], next_sum_1_1[12:1], next_sum_1_0[12:1] } : \$sum_1$mux_2 ;
+  assign base = { deviation_1[9:0], deviation_0[9:0] };
+  assign constant = { deviation_1[10], deviation_0[10] };
   assign epsilon_power[8] = epsilon_power[9];
+  assign held = { mean_high_1, mean_low_1, deviation_1, factor_1, mean_high_0, mean_low_0, deviation_0, factor_0 };
   assign mean = { mean_high_1, mean_low_1, mean_high_0, mean_low_0 };
+  assign not_finite = { deviation_1[11], deviation_0[11] };
   assign phase_ends[2:1] = { is_widen, is_scale };
   assign reciprocal = { factor_1, factor_0 };
-  assign sums = { base[16:10], mean_high_1, mean_low_1, base[6:0], mean_high_0, mean_low_0 };
+  assign sums = { deviation_1[6:0], mean_high_1, mean_low_1, deviation_0[6:0], mean_high_0, mean_low_0 };
   assign totals = { sum_1, sum_0 };
 endmodule
 `default_nettype wire

@@ -18,6 +18,9 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   other,
   clear,
   totals,
+  stored,
+  stores,
+  held,
   add,
   addends,
   last,
@@ -34,33 +37,61 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
 );
   wire \$is_row_0$any ;
   wire \$sum_is_high$and ;
+  wire \$carries_2$or ;
+  wire \$carries_3$or ;
+  wire \$sum_is_sticky$any ;
+  wire \$sum_is_sticky$or ;
+  wire \$sum_is_sticky$and ;
+  wire \$rest$and ;
+  wire [16:0] \$rest$mux ;
+  wire [1:0] \$quotient$mux ;
+  wire \$sum_ends$and ;
+  wire \$power$not ;
+  wire \$power$and ;
+  wire [9:0] \$power$add ;
+  wire [9:0] \$power$sub ;
+  wire \$epsilon_is_larger$or ;
+  wire \$epsilon_is_larger$and ;
+  wire \$is_far$any ;
+  wire [15:0] \$divisor$mux ;
+  wire [9:0] \$power$mux ;
+  wire \$is_keep$or ;
+  wire [15:0] \$epsilon_value$mux ;
+  wire \$is_keep$not ;
+  wire \$is_keep$and ;
+  wire [5:0] \$is_keep$or_2 ;
+  wire [5:0] \$is_keep$not_2 ;
+  wire [5:0] \$is_keep$and_2 ;
+  wire [5:0] \$is_keep$or_3 ;
+  wire \$steps$any ;
+  wire \$steps$any_2 ;
+  wire \$steps$not ;
+  wire \$steps$or ;
+  wire [5:0] \$steps$add ;
   wire [1:0] \$row$add ;
   wire [1:0] \$row$mux ;
   wire \$is_deviation$not ;
   wire \$is_deviation$and ;
   wire \$is_deviation$not_2 ;
   wire [17:0] \$mean_low_0$mux ;
-  wire \$sum_ends$and ;
+  wire [6:0] \$epsilon_power$add ;
   wire [17:0] \$mean_low_0$mux_2 ;
+  wire [17:0] \$mean_low_0$mux_3 ;
   wire [17:0] \$mean_low_1$mux ;
   wire [17:0] \$mean_low_1$mux_2 ;
+  wire [17:0] \$mean_low_1$mux_3 ;
   wire [17:0] \$mean_low_2$mux ;
-  wire [15:0] \$epsilon_value$mux ;
   wire [17:0] \$mean_low_2$mux_2 ;
+  wire [17:0] \$mean_low_2$mux_3 ;
   wire [17:0] \$mean_low_3$mux ;
+  wire \$variance_is_0$any ;
   wire [17:0] \$mean_low_3$mux_2 ;
+  wire [17:0] \$mean_low_3$mux_3 ;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
-  wire [7:0] \$not_finite$or ;
-  wire [9:0] \$not_finite$mux ;
-  wire [7:0] \$not_finite$or_2 ;
-  wire [9:0] \$not_finite$mux_2 ;
-  wire [7:0] \$not_finite$or_3 ;
-  wire [9:0] \$not_finite$mux_3 ;
-  wire [7:0] \$not_finite$or_4 ;
-  wire [9:0] \$not_finite$mux_4 ;
-  wire [16:0] \$divisor$mux ;
+  wire [16:0] \$divisor$mux_2 ;
   wire [24:0] \$mean_high$mux ;
+  wire [7:0] \$deviation_or_other$or ;
   wire [18:0] high_less;
   wire [18:0] low_else_less;
   wire [18:0] low_if_fits_less;
@@ -84,19 +115,9 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   wire [19:0] root_less;
   wire [12:0] root_rounded;
   /* verilator lint_on UNUSEDSIGNAL */
-  wire \$not_finite$not ;
-  wire \$not_finite$and ;
-  wire \$not_finite$not_2 ;
-  wire \$not_finite$and_2 ;
-  wire [6:0] \$epsilon_power$add ;
-  wire \$not_finite$not_3 ;
-  wire \$not_finite$and_3 ;
-  wire \$not_finite$not_4 ;
-  wire \$not_finite$and_4 ;
-  wire \$variance_is_0$any ;
   wire [10:0] \$powers_distance$sub ;
-  wire [16:0] \$rest$mux ;
-  wire [9:0] \$power$mux ;
+  wire [16:0] \$rest$mux_2 ;
+  wire [9:0] \$power$mux_2 ;
   wire [15:0] \$variance_sum$right ;
   wire \$is_deviation_now$not ;
   wire [15:0] \$variance_sum$mux ;
@@ -119,19 +140,52 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   wire \$adds$or ;
   wire \$sum_rounds_up$and_2 ;
   wire [9:0] \$sum_magnitude$and ;
+  wire \$mean_begins_with_0$or ;
+  wire \$mean_begins_with_0$or_2 ;
+  wire \$mean_begins_with_0$not ;
+  wire \$mean_high$not ;
+  wire \$mean_high$and ;
   wire [21:0] \$mean_high$mux_2 ;
   wire \$mean_high$mux_3 ;
-  wire [1:0] \$mean_high$or ;
-  wire \$mean_is_found_0$not ;
   wire \$sum_is_negative$any ;
+  wire [1:0] \$mean_high$or ;
+  wire [24:0] \$mean_high$mux_4 ;
+  wire \$mean_is_found_0$not ;
   wire \$mean_is_found_0$and ;
+  wire \$mean_is_found_0$and_2 ;
+  wire \$writes_mean_0$not ;
+  wire \$writes_mean_0$and ;
   wire \$mean_is_found_1$not ;
   wire \$mean_is_found_1$and ;
+  wire \$mean_is_found_1$and_2 ;
+  wire \$writes_mean_1$not ;
+  wire \$writes_mean_1$and ;
   wire \$mean_is_found_2$not ;
   wire \$mean_is_found_2$and ;
+  wire \$mean_is_found_2$and_2 ;
+  wire \$writes_mean_2$not ;
+  wire \$writes_mean_2$and ;
+  wire \$sum_is_placed$any ;
   wire \$mean_is_found_3$not ;
   wire \$mean_is_found_3$and ;
+  wire \$mean_is_found_3$and_2 ;
+  wire \$writes_mean_3$not ;
+  wire \$writes_mean_3$and ;
   wire \$keeps_base$or ;
+  wire \$deviation_or_other$not ;
+  wire \$sum_is_placed$or ;
+  wire \$deviation_or_other$and ;
+  wire [9:0] \$deviation_or_other$mux ;
+  wire \$keeps_deviation_0$and ;
+  wire \$keeps_deviation_1$and ;
+  wire \$keeps_deviation_2$and ;
+  wire \$keeps_deviation_3$and ;
+  wire [11:0] \$factor_or_other$mux ;
+  wire \$keeps_factor_0$and ;
+  wire \$keeps_factor_1$and ;
+  wire \$keeps_factor_2$and ;
+  wire \$sum_is_high$not ;
+  wire \$keeps_factor_3$and ;
   wire \$settles$and ;
   wire \$settles$not ;
   wire \$settles$and_2 ;
@@ -139,38 +193,6 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   wire \$divisor$and ;
   wire \$carries_0$or ;
   wire \$carries_1$or ;
-  wire \$carries_2$or ;
-  wire \$carries_3$or ;
-  wire \$sum_is_sticky$any ;
-  wire \$sum_is_placed$any ;
-  wire \$sum_is_sticky$or ;
-  wire \$sum_is_sticky$and ;
-  wire \$rest$and ;
-  wire [16:0] \$rest$mux_2 ;
-  wire [1:0] \$quotient$mux ;
-  wire \$power$not ;
-  wire \$power$and ;
-  wire [9:0] \$power$add ;
-  wire \$sum_is_placed$or ;
-  wire [9:0] \$power$sub ;
-  wire \$epsilon_is_larger$or ;
-  wire \$epsilon_is_larger$and ;
-  wire \$is_far$any ;
-  wire [15:0] \$divisor$mux_2 ;
-  wire [9:0] \$power$mux_2 ;
-  wire \$is_keep$or ;
-  wire \$is_keep$not ;
-  wire \$is_keep$and ;
-  wire \$sum_is_high$not ;
-  wire [5:0] \$is_keep$or_2 ;
-  wire [5:0] \$is_keep$not_2 ;
-  wire [5:0] \$is_keep$and_2 ;
-  wire [5:0] \$is_keep$or_3 ;
-  wire \$steps$any ;
-  wire \$steps$any_2 ;
-  wire \$steps$not ;
-  wire \$steps$or ;
-  wire [5:0] \$steps$add ;
   wire \$power$differ ;
   wire \$quotient$differ ;
   wire \$quotient$differ_2 ;
@@ -204,6 +226,7 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   wire \$count$any ;
   wire [16:0] \$rest$mux_3 ;
   wire [16:0] \$rest$mux_4 ;
+  wire [16:0] \$rest$mux_5 ;
   wire [47:0] \$sum_3$mux ;
   wire [47:0] \$sum_3$mux_2 ;
   wire [47:0] \$sum_3$mux_3 ;
@@ -227,7 +250,6 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   wire [25:0] \$quotient$mux_4 ;
   wire [25:0] \$quotient$mux_5 ;
   wire [25:0] \$quotient$mux_6 ;
-  wire [16:0] \$rest$mux_5 ;
   input add;
   wire add;
   wire [31:0] addend_0_0;
@@ -263,6 +285,11 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   output [3:0] constant;
   wire [3:0] constant;
   reg [16:0] count;
+  reg [11:0] deviation_0;
+  reg [11:0] deviation_1;
+  reg [11:0] deviation_2;
+  reg [11:0] deviation_3;
+  wire [11:0] deviation_or_other;
   reg [2:0] distance;
   wire [1:0] dividend;
   wire divides;
@@ -288,9 +315,12 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   reg [11:0] factor_1;
   reg [11:0] factor_2;
   reg [11:0] factor_3;
+  wire [11:0] factor_or_other;
   wire has_enough;
   wire has_epsilon;
   wire has_no_mean;
+  output [195:0] held;
+  wire [195:0] held;
   wire high_fits;
   wire is_at_most;
   wire is_constant;
@@ -398,6 +428,10 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   wire shifts_sum_3;
   wire [15:0] smaller;
   reg [5:0] steps;
+  input [48:0] stored;
+  wire [48:0] stored;
+  input [3:0] stores;
+  wire [3:0] stores;
   reg [47:0] sum_0;
   reg [47:0] sum_1;
   reg [47:0] sum_2;
@@ -435,6 +469,7 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   wire [191:0] totals;
   wire variance_is_0;
   wire [16:0] variance_sum;
+  reg was_other;
   wire writes_mean_0;
   wire writes_mean_1;
   wire writes_mean_2;
@@ -595,38 +630,71 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = sum_is_infinite | is_not_finite;
   assign has_no_mean = ~ centred;
-  assign mean_begins_with_0 = leaves | has_no_mean;
+  assign \$mean_begins_with_0$or  = leaves | has_no_mean;
+  assign \$mean_begins_with_0$or_2  = \$mean_begins_with_0$or  | was_other;
+  assign \$mean_begins_with_0$not  = ~ other;
+  assign mean_begins_with_0 = \$mean_begins_with_0$or_2  & \$mean_begins_with_0$not ;
+  assign \$mean_high$not  = ~ other;
+  assign \$mean_high$and  = has_no_mean & \$mean_high$not ;
   assign \$mean_high$mux_2  = is_special ? 22'h000000 : sum_magnitude[21:0];
   assign \$mean_high$mux_3  = is_special ? is_not_finite : sum_magnitude[22];
   assign \$mean_high$or  = sum_magnitude[24:23] | { is_special, is_special };
-  assign \$mean_high$mux  = summing ? { \$mean_high$or , \$mean_high$mux_3 , \$mean_high$mux_2  } : quotient[24:0];
-  assign mean_high = centred ? \$mean_high$mux [24:18] : 7'h00;
+  assign \$mean_high$mux_4  = summing ? { \$mean_high$or , \$mean_high$mux_3 , \$mean_high$mux_2  } : quotient[24:0];
+  assign \$mean_high$mux  = other ? stored[48:24] : \$mean_high$mux_4 ;
+  assign mean_high = \$mean_high$and  ? 7'h00 : \$mean_high$mux [24:18];
   assign \$mean_is_found_0$not  = ~ is_deviation_now;
   assign \$mean_is_found_0$and  = is_keep & \$mean_is_found_0$not ;
-  assign mean_is_found_0 = \$mean_is_found_0$and  & is_row_0;
-  assign writes_mean_0 = has_no_mean | mean_is_found_0;
+  assign \$mean_is_found_0$and_2  = \$mean_is_found_0$and  & is_row_0;
+  assign mean_is_found_0 = \$mean_is_found_0$and_2  | stores[0];
+  assign \$writes_mean_0$not  = ~ other;
+  assign \$writes_mean_0$and  = has_no_mean & \$writes_mean_0$not ;
+  assign writes_mean_0 = \$writes_mean_0$and  | mean_is_found_0;
   assign \$mean_is_found_1$not  = ~ is_deviation_now;
   assign \$mean_is_found_1$and  = is_keep & \$mean_is_found_1$not ;
-  assign mean_is_found_1 = \$mean_is_found_1$and  & is_row_1;
-  assign writes_mean_1 = has_no_mean | mean_is_found_1;
+  assign \$mean_is_found_1$and_2  = \$mean_is_found_1$and  & is_row_1;
+  assign mean_is_found_1 = \$mean_is_found_1$and_2  | stores[1];
+  assign \$writes_mean_1$not  = ~ other;
+  assign \$writes_mean_1$and  = has_no_mean & \$writes_mean_1$not ;
+  assign writes_mean_1 = \$writes_mean_1$and  | mean_is_found_1;
   assign \$mean_is_found_2$not  = ~ is_deviation_now;
   assign \$mean_is_found_2$and  = is_keep & \$mean_is_found_2$not ;
-  assign mean_is_found_2 = \$mean_is_found_2$and  & is_row_2;
-  assign writes_mean_2 = has_no_mean | mean_is_found_2;
+  assign \$mean_is_found_2$and_2  = \$mean_is_found_2$and  & is_row_2;
+  assign mean_is_found_2 = \$mean_is_found_2$and_2  | stores[2];
+  assign \$writes_mean_2$not  = ~ other;
+  assign \$writes_mean_2$and  = has_no_mean & \$writes_mean_2$not ;
+  assign writes_mean_2 = \$writes_mean_2$and  | mean_is_found_2;
   assign \$mean_is_found_3$not  = ~ is_deviation_now;
   assign \$mean_is_found_3$and  = is_keep & \$mean_is_found_3$not ;
-  assign mean_is_found_3 = \$mean_is_found_3$and  & is_last_row;
-  assign writes_mean_3 = has_no_mean | mean_is_found_3;
+  assign \$mean_is_found_3$and_2  = \$mean_is_found_3$and  & is_last_row;
+  assign mean_is_found_3 = \$mean_is_found_3$and_2  | stores[3];
+  assign \$writes_mean_3$not  = ~ other;
+  assign \$writes_mean_3$and  = has_no_mean & \$writes_mean_3$not ;
+  assign writes_mean_3 = \$writes_mean_3$and  | mean_is_found_3;
   assign \$keeps_base$or  = is_deviation_now | summing;
   assign keeps_base = is_keep & \$keeps_base$or ;
-  assign keeps_deviation_0 = keeps_base & is_row_0;
-  assign keeps_deviation_1 = keeps_base & is_row_1;
-  assign keeps_deviation_2 = keeps_base & is_row_2;
-  assign keeps_deviation_3 = keeps_base & is_last_row;
-  assign keeps_factor_0 = is_keep & is_row_0;
-  assign keeps_factor_1 = is_keep & is_row_1;
-  assign keeps_factor_2 = is_keep & is_row_2;
-  assign keeps_factor_3 = is_keep & is_last_row;
+  assign \$deviation_or_other$or  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
+  assign \$deviation_or_other$not  = ~ is_not_finite;
+  assign \$deviation_or_other$and  = sum_was_negative & \$deviation_or_other$not ;
+  assign \$deviation_or_other$mux  = summing ? { 3'h0, \$deviation_or_other$and , \$deviation_or_other$or [7:2] } : base_of_row;
+  assign deviation_or_other = other ? stored[23:12] : { is_not_finite, is_constant, \$deviation_or_other$mux  };
+  assign \$keeps_deviation_0$and  = keeps_base & is_row_0;
+  assign keeps_deviation_0 = \$keeps_deviation_0$and  | stores[0];
+  assign \$keeps_deviation_1$and  = keeps_base & is_row_1;
+  assign keeps_deviation_1 = \$keeps_deviation_1$and  | stores[1];
+  assign \$keeps_deviation_2$and  = keeps_base & is_row_2;
+  assign keeps_deviation_2 = \$keeps_deviation_2$and  | stores[2];
+  assign \$keeps_deviation_3$and  = keeps_base & is_last_row;
+  assign keeps_deviation_3 = \$keeps_deviation_3$and  | stores[3];
+  assign \$factor_or_other$mux  = is_deviation_now ? root_rounded[12:1] : 12'h000;
+  assign factor_or_other = other ? stored[11:0] : \$factor_or_other$mux ;
+  assign \$keeps_factor_0$and  = is_keep & is_row_0;
+  assign keeps_factor_0 = \$keeps_factor_0$and  | stores[0];
+  assign \$keeps_factor_1$and  = is_keep & is_row_1;
+  assign keeps_factor_1 = \$keeps_factor_1$and  | stores[1];
+  assign \$keeps_factor_2$and  = is_keep & is_row_2;
+  assign keeps_factor_2 = \$keeps_factor_2$and  | stores[2];
+  assign \$keeps_factor_3$and  = is_keep & is_last_row;
+  assign keeps_factor_3 = \$keeps_factor_3$and  | stores[3];
   assign \$settles$and  = add & last;
   assign \$settles$not  = ~ other;
   assign \$settles$and_2  = \$settles$and  & \$settles$not ;
@@ -640,7 +708,7 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   assign \$sum_is_sticky$or  = sum_is_sticky | \$sum_is_sticky$any ;
   assign \$sum_is_sticky$and  = sum_is_placed & \$sum_is_sticky$or ;
   assign \$rest$and  = is_invert & is_last_step;
-  assign \$rest$mux_2  = \$rest$and  ? 17'h00000 : remainder;
+  assign \$rest$mux  = \$rest$and  ? 17'h00000 : remainder;
   assign \$quotient$mux  = summing ? sum_digits : { high_fits, low };
   assign \$power$not  = ~ sum_stays;
   assign \$power$and  = is_divide & \$power$not ;
@@ -649,8 +717,8 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   assign \$epsilon_is_larger$or  = powers_apart[10] | variance_is_0;
   assign \$epsilon_is_larger$and  = has_epsilon & \$epsilon_is_larger$or ;
   assign \$is_far$any  = | powers_distance[10:3];
-  assign \$divisor$mux_2  = variance_sum[16] ? { 1'h0, variance_sum[16:2] } : variance_sum[15:0];
-  assign \$power$mux_2  = variance_sum[16] ? raised_power : larger_power;
+  assign \$divisor$mux  = variance_sum[16] ? { 1'h0, variance_sum[16:2] } : variance_sum[15:0];
+  assign \$power$mux  = variance_sum[16] ? raised_power : larger_power;
   assign \$is_keep$or  = phase_ends[5] | settles[2];
   assign \$is_keep$not  = ~ is_deviation_now;
   assign \$is_keep$and  = quotient_is_there & \$is_keep$not ;
@@ -670,112 +738,55 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   assign \$is_deviation$not_2  = ~ is_deviation_now;
   assign \$mean_low_0$mux  = is_special ? 18'h00000 : sum_magnitude[17:0];
   assign \$mean_low_0$mux_2  = summing ? \$mean_low_0$mux  : quotient[17:0];
+  assign \$mean_low_0$mux_3  = other ? stored[41:24] : \$mean_low_0$mux_2 ;
   assign \$mean_low_1$mux  = is_special ? 18'h00000 : sum_magnitude[17:0];
   assign \$mean_low_1$mux_2  = summing ? \$mean_low_1$mux  : quotient[17:0];
+  assign \$mean_low_1$mux_3  = other ? stored[41:24] : \$mean_low_1$mux_2 ;
   assign \$mean_low_2$mux  = is_special ? 18'h00000 : sum_magnitude[17:0];
   assign \$mean_low_2$mux_2  = summing ? \$mean_low_2$mux  : quotient[17:0];
+  assign \$mean_low_2$mux_3  = other ? stored[41:24] : \$mean_low_2$mux_2 ;
   assign \$mean_low_3$mux  = is_special ? 18'h00000 : sum_magnitude[17:0];
   assign \$mean_low_3$mux_2  = summing ? \$mean_low_3$mux  : quotient[17:0];
-  assign \$not_finite$or  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$not_finite$not  = ~ is_not_finite;
-  assign \$not_finite$and  = sum_was_negative & \$not_finite$not ;
-  assign \$not_finite$mux  = summing ? { 3'h0, \$not_finite$and , \$not_finite$or [7:2] } : base_of_row;
-  assign \$not_finite$or_2  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$not_finite$not_2  = ~ is_not_finite;
-  assign \$not_finite$and_2  = sum_was_negative & \$not_finite$not_2 ;
-  assign \$not_finite$mux_2  = summing ? { 3'h0, \$not_finite$and_2 , \$not_finite$or_2 [7:2] } : base_of_row;
-  assign \$not_finite$or_3  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$not_finite$not_3  = ~ is_not_finite;
-  assign \$not_finite$and_3  = sum_was_negative & \$not_finite$not_3 ;
-  assign \$not_finite$mux_3  = summing ? { 3'h0, \$not_finite$and_3 , \$not_finite$or_3 [7:2] } : base_of_row;
-  assign \$not_finite$or_4  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$not_finite$not_4  = ~ is_not_finite;
-  assign \$not_finite$and_4  = sum_was_negative & \$not_finite$not_4 ;
-  assign \$not_finite$mux_4  = summing ? { 3'h0, \$not_finite$and_4 , \$not_finite$or_4 [7:2] } : base_of_row;
+  assign \$mean_low_3$mux_3  = other ? stored[41:24] : \$mean_low_3$mux_2 ;
   always @(posedge clk)
-    if (keeps_factor_3) begin
-      if (!is_deviation_now) factor_3 <= 12'h000;
-      else factor_3 <= root_rounded[12:1];
-    end
+    if (keeps_factor_3) factor_3 <= factor_or_other;
   always @(posedge clk)
-    if (keeps_factor_2) begin
-      if (!is_deviation_now) factor_2 <= 12'h000;
-      else factor_2 <= root_rounded[12:1];
-    end
+    if (keeps_factor_2) factor_2 <= factor_or_other;
   always @(posedge clk)
-    if (keeps_factor_1) begin
-      if (!is_deviation_now) factor_1 <= 12'h000;
-      else factor_1 <= root_rounded[12:1];
-    end
+    if (keeps_factor_1) factor_1 <= factor_or_other;
   always @(posedge clk)
-    if (keeps_factor_0) begin
-      if (!is_deviation_now) factor_0 <= 12'h000;
-      else factor_0 <= root_rounded[12:1];
-    end
-  reg [2:0] \$base$net ;
+    if (keeps_factor_0) factor_0 <= factor_or_other;
   always @(posedge clk)
-    if (keeps_deviation_3) begin
-      if (summing) \$base$net  <= 3'h0;
-      else \$base$net  <= base_of_row[9:7];
-    end
-  assign base[39:37] = \$base$net ;
-  reg [8:0] \$not_finite$net ;
+    if (keeps_deviation_3) deviation_3 <= deviation_or_other;
   always @(posedge clk)
-    if (keeps_deviation_3) \$not_finite$net  <= { is_not_finite, is_constant, \$not_finite$mux_4 [6:0] };
-  assign { not_finite[3], constant[3], base[36:30] } = \$not_finite$net ;
-  reg [2:0] \$base$net_2 ;
+    if (keeps_deviation_2) deviation_2 <= deviation_or_other;
   always @(posedge clk)
-    if (keeps_deviation_2) begin
-      if (summing) \$base$net_2  <= 3'h0;
-      else \$base$net_2  <= base_of_row[9:7];
-    end
-  assign base[29:27] = \$base$net_2 ;
-  reg [8:0] \$not_finite$net_2 ;
+    if (keeps_deviation_1) deviation_1 <= deviation_or_other;
   always @(posedge clk)
-    if (keeps_deviation_2) \$not_finite$net_2  <= { is_not_finite, is_constant, \$not_finite$mux_3 [6:0] };
-  assign { not_finite[2], constant[2], base[26:20] } = \$not_finite$net_2 ;
-  reg [2:0] \$base$net_3 ;
-  always @(posedge clk)
-    if (keeps_deviation_1) begin
-      if (summing) \$base$net_3  <= 3'h0;
-      else \$base$net_3  <= base_of_row[9:7];
-    end
-  assign base[19:17] = \$base$net_3 ;
-  reg [8:0] \$not_finite$net_3 ;
-  always @(posedge clk)
-    if (keeps_deviation_1) \$not_finite$net_3  <= { is_not_finite, is_constant, \$not_finite$mux_2 [6:0] };
-  assign { not_finite[1], constant[1], base[16:10] } = \$not_finite$net_3 ;
-  reg [2:0] \$base$net_4 ;
-  always @(posedge clk)
-    if (keeps_deviation_0) begin
-      if (summing) \$base$net_4  <= 3'h0;
-      else \$base$net_4  <= base_of_row[9:7];
-    end
-  assign base[9:7] = \$base$net_4 ;
-  reg [8:0] \$not_finite$net_4 ;
-  always @(posedge clk)
-    if (keeps_deviation_0) \$not_finite$net_4  <= { is_not_finite, is_constant, \$not_finite$mux [6:0] };
-  assign { not_finite[0], constant[0], base[6:0] } = \$not_finite$net_4 ;
+    if (keeps_deviation_0) deviation_0 <= deviation_or_other;
   always @(posedge clk)
     if (writes_mean_3) mean_high_3 <= mean_high;
   always @(posedge clk)
     if (\$mean_low_3$any ) mean_low_3 <= 18'h00000;
-    else if (mean_is_found_3) mean_low_3 <= \$mean_low_3$mux_2 ;
+    else if (mean_is_found_3) mean_low_3 <= \$mean_low_3$mux_3 ;
   always @(posedge clk)
     if (writes_mean_2) mean_high_2 <= mean_high;
   always @(posedge clk)
     if (\$mean_low_2$any ) mean_low_2 <= 18'h00000;
-    else if (mean_is_found_2) mean_low_2 <= \$mean_low_2$mux_2 ;
+    else if (mean_is_found_2) mean_low_2 <= \$mean_low_2$mux_3 ;
   always @(posedge clk)
     if (writes_mean_1) mean_high_1 <= mean_high;
   always @(posedge clk)
     if (\$mean_low_1$any ) mean_low_1 <= 18'h00000;
-    else if (mean_is_found_1) mean_low_1 <= \$mean_low_1$mux_2 ;
+    else if (mean_is_found_1) mean_low_1 <= \$mean_low_1$mux_3 ;
   always @(posedge clk)
     if (writes_mean_0) mean_high_0 <= mean_high;
   always @(posedge clk)
     if (\$mean_low_0$any ) mean_low_0 <= 18'h00000;
-    else if (mean_is_found_0) mean_low_0 <= \$mean_low_0$mux_2 ;
+    else if (mean_is_found_0) mean_low_0 <= \$mean_low_0$mux_3 ;
+  always @(posedge clk)
+    if (rst) was_other <= 1'h0;
+    else was_other <= other;
   always @(posedge clk)
     if (\$is_deviation$any ) is_deviation <= 1'h0;
     else if (\$is_deviation$and ) is_deviation <= \$is_deviation$not_2 ;
@@ -810,7 +821,7 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   always @(posedge clk)
     if (is_scale) epsilon_is_larger <= \$epsilon_is_larger$and ;
   always @(posedge clk)
-    if (\$power$differ ) power <= \$power$mux ;
+    if (\$power$differ ) power <= \$power$mux_2 ;
   always @(posedge clk)
     if (rst) quotient <= 26'h0000000;
     else if (\$quotient$all ) quotient <= \$quotient$mux_6 ;
@@ -818,7 +829,7 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
     if (divides) root <= 13'h0000;
     else if (is_root) root <= { root[11:0], root_fits };
   always @(posedge clk)
-    if (\$rest$differ ) rest <= \$rest$mux ;
+    if (\$rest$differ ) rest <= \$rest$mux_2 ;
   always @(posedge clk)
     if (is_divide) sum_is_sticky <= \$sum_is_sticky$and ;
   always @(posedge clk)
@@ -848,7 +859,7 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
     if (\$sum_0$any ) sum_0 <= 48'h000000000000;
     else if (\$sum_0$differ ) sum_0 <= \$sum_0$mux_3 ;
   always @(posedge clk)
-    if (\$divisor$all ) divisor[15:0] <= \$divisor$mux [15:0];
+    if (\$divisor$all ) divisor[15:0] <= \$divisor$mux_2 [15:0];
   always @(posedge clk)
     if (is_widen) divisor[16] <= 1'h0;
     else if (\$divisor$all_2 ) divisor[16] <= \$divisor$mux_5 [16];
@@ -889,9 +900,10 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   assign \$carries_0$any  = | { \$carries_0$or , rst };
   assign \$sum_0$any  = | { \$carries_0$or , rst };
   assign \$count$any  = | { begins, rst };
-  assign \$rest$mux_3  = is_widen ? 17'h03fff : \$rest$mux_5 ;
-  assign \$rest$mux_4  = is_root ? root_rest : \$rest$mux_3 ;
-  assign \$rest$mux  = divides ? \$rest$mux_2  : \$rest$mux_4 ;
+  assign \$rest$mux_3  = is_scale ? 17'hxxxxx : 17'h00000;
+  assign \$rest$mux_4  = is_widen ? 17'h03fff : \$rest$mux_3 ;
+  assign \$rest$mux_5  = is_root ? root_rest : \$rest$mux_4 ;
+  assign \$rest$mux_2  = divides ? \$rest$mux  : \$rest$mux_5 ;
   assign \$sum_3$mux  = clears_sum_3 ? 48'h000000000000 : 48'hxxxxxxxxxxxx;
   assign \$sum_3$mux_2  = shifts_sum_3 ? { sum_3[45:0], 2'h0 } : \$sum_3$mux ;
   assign \$sum_3$mux_3  = adds ? { next_sum_3_3[12:1], next_sum_3_2[12:1], next_sum_3_1[12:1], next_sum_3_0[12:1] } : \$sum_3$mux_2 ;
@@ -907,22 +919,25 @@ module mxsafe_normalise_row_rows4_span1_b1a6df77(
   assign \$divisor$mux_3  = is_keep ? count : 17'hxxxxx;
   assign \$divisor$mux_4  = done ? 17'hxxxxx : \$divisor$mux_3 ;
   assign \$divisor$mux_5  = \$divisor$and  ? next_count : \$divisor$mux_4 ;
-  assign \$divisor$mux  = is_widen ? { 1'h0, \$divisor$mux_2  } : \$divisor$mux_5 ;
+  assign \$divisor$mux_2  = is_widen ? { 1'h0, \$divisor$mux  } : \$divisor$mux_5 ;
   assign \$count$mux  = done ? 17'h00000 : 17'hxxxxx;
   assign \$count$mux_2  = \$divisor$and  ? next_count : \$count$mux ;
   assign \$power$mux_3  = \$power$and  ? \$power$sub  : 10'hxxx;
-  assign \$power$mux  = is_widen ? \$power$mux_2  : \$power$mux_3 ;
+  assign \$power$mux_2  = is_widen ? \$power$mux  : \$power$mux_3 ;
   assign \$quotient$mux_2  = is_scale ? 26'hxxxxxxx : 26'h0000000;
   assign \$quotient$mux_3  = is_widen ? 26'h0000000 : \$quotient$mux_2 ;
   assign \$quotient$mux_4  = is_root ? { quotient[23:0], 2'h0 } : \$quotient$mux_3 ;
   assign \$quotient$mux_5  = sum_stays ? 26'hxxxxxxx : { quotient[23:0], \$quotient$mux  };
   assign \$quotient$mux_6  = divides ? \$quotient$mux_5  : \$quotient$mux_4 ;
-  assign \$rest$mux_5  = is_scale ? 17'hxxxxx : 17'h00000;
+  assign base = { deviation_3[9:0], deviation_2[9:0], deviation_1[9:0], deviation_0[9:0] };
+  assign constant = { deviation_3[10], deviation_2[10], deviation_1[10], deviation_0[10] };
   assign epsilon_power[8] = epsilon_power[9];
+  assign held = { mean_high_3, mean_low_3, deviation_3, factor_3, mean_high_2, mean_low_2, deviation_2, factor_2, mean_high_1, mean_low_1, deviation_1, factor_1, mean_high_0, mean_low_0, deviation_0, factor_0 };
   assign mean = { mean_high_3, mean_low_3, mean_high_2, mean_low_2, mean_high_1, mean_low_1, mean_high_0, mean_low_0 };
+  assign not_finite = { deviation_3[11], deviation_2[11], deviation_1[11], deviation_0[11] };
   assign phase_ends[2:1] = { is_widen, is_scale };
   assign reciprocal = { factor_3, factor_2, factor_1, factor_0 };
-  assign sums = { base[36:30], mean_high_3, mean_low_3, base[26:20], mean_high_2, mean_low_2, base[16:10], mean_high_1, mean_low_1, base[6:0], mean_high_0, mean_low_0 };
+  assign sums = { deviation_3[6:0], mean_high_3, mean_low_3, deviation_2[6:0], mean_high_2, mean_low_2, deviation_1[6:0], mean_high_1, mean_low_1, deviation_0[6:0], mean_high_0, mean_low_0 };
   assign totals = { sum_3, sum_2, sum_1, sum_0 };
 endmodule
 `default_nettype wire

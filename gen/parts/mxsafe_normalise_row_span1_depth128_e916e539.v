@@ -17,6 +17,9 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   other,
   clear,
   totals,
+  stored,
+  stores,
+  held,
   add,
   addends,
   last,
@@ -32,29 +35,26 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   not_finite
 );
   wire \$sum_is_high$and ;
-  wire [17:0] \$mean_low_0$mux ;
-  // Some bits of these results are dropped where they are used.
-  /* verilator lint_off UNUSEDSIGNAL */
-  wire [7:0] \$not_finite$or ;
-  wire [9:0] \$not_finite$mux ;
-  wire [24:0] \$mean_high_0$mux ;
-  wire [17:0] high_less;
-  wire [17:0] low_else_less;
-  wire [17:0] low_if_fits_less;
-  wire [15:0] next_sum_0_0;
-  wire [15:0] next_sum_0_1;
-  wire [12:0] next_sum_0_2;
-  wire [5:0] phase_ends;
-  wire [18:0] root_less;
-  wire [12:0] root_rounded;
-  /* verilator lint_on UNUSEDSIGNAL */
-  wire \$not_finite$not ;
-  wire \$not_finite$and ;
+  wire [5:0] \$is_keep$and ;
+  wire [5:0] \$is_keep$or ;
+  wire \$steps$any ;
+  wire \$steps$any_2 ;
+  wire \$steps$not ;
+  wire \$steps$or ;
+  wire [5:0] \$steps$add ;
+  wire \$row$add ;
+  wire \$row$mux ;
   wire \$sum_ends$and ;
+  wire \$is_deviation$not ;
+  wire \$is_deviation$and ;
+  wire \$is_deviation$not_2 ;
+  wire [17:0] \$mean_low_0$mux ;
+  wire [17:0] \$mean_low_0$mux_2 ;
+  wire [17:0] \$mean_low_0$mux_3 ;
+  wire [15:0] \$epsilon_value$mux ;
   wire [15:0] \$divisor$mux ;
   wire [15:0] \$rest$mux ;
   wire [9:0] \$power$mux ;
-  wire [15:0] \$epsilon_value$mux ;
   wire [6:0] \$epsilon_power$add ;
   wire \$variance_is_0$any ;
   wire [10:0] \$powers_distance$sub ;
@@ -79,13 +79,43 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   wire \$adds$or ;
   wire \$sum_rounds_up$and_2 ;
   wire [9:0] \$sum_magnitude$and ;
-  wire [21:0] \$mean_high_0$mux_2 ;
-  wire \$mean_high_0$mux_3 ;
-  wire [1:0] \$mean_high_0$or ;
-  wire \$mean_is_found_0$not ;
+  wire \$mean_begins_with_0$or ;
+  wire \$mean_begins_with_0$or_2 ;
+  wire \$mean_begins_with_0$not ;
+  wire \$mean_high_0$not ;
+  wire \$mean_high_0$and ;
+  wire [21:0] \$mean_high_0$mux ;
+  wire \$mean_high_0$mux_2 ;
   wire \$sum_is_negative$any ;
+  wire [1:0] \$mean_high_0$or ;
+  wire [24:0] \$mean_high_0$mux_3 ;
+  // Some bits of these results are dropped where they are used.
+  /* verilator lint_off UNUSEDSIGNAL */
+  wire [24:0] \$mean_high_0$mux_4 ;
+  wire [7:0] \$deviation_or_other$or ;
+  wire [17:0] high_less;
+  wire [17:0] low_else_less;
+  wire [17:0] low_if_fits_less;
+  wire [15:0] next_sum_0_0;
+  wire [15:0] next_sum_0_1;
+  wire [12:0] next_sum_0_2;
+  wire [5:0] phase_ends;
+  wire [18:0] root_less;
+  wire [12:0] root_rounded;
+  /* verilator lint_on UNUSEDSIGNAL */
+  wire \$mean_is_found_0$not ;
   wire \$mean_is_found_0$and ;
+  wire \$mean_is_found_0$and_2 ;
+  wire \$writes_mean_0$not ;
+  wire \$writes_mean_0$and ;
   wire \$keeps_base$or ;
+  wire \$deviation_or_other$not ;
+  wire \$deviation_or_other$and ;
+  wire [9:0] \$deviation_or_other$mux ;
+  wire \$keeps_deviation_0$and ;
+  wire [11:0] \$factor_or_other$mux ;
+  wire \$keeps_factor_0$and ;
+  wire \$sum_is_placed$any ;
   wire \$settles$and ;
   wire \$settles$not ;
   wire \$settles$and_2 ;
@@ -94,39 +124,25 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   wire \$sum_is_sticky$any ;
   wire \$sum_is_sticky$or ;
   wire \$sum_is_sticky$and ;
+  wire \$sum_is_placed$or ;
   wire \$rest$and ;
   wire [15:0] \$rest$mux_2 ;
   wire [1:0] \$quotient$mux ;
   wire \$power$not ;
   wire \$power$and ;
   wire [9:0] \$power$add ;
-  wire \$sum_is_placed$any ;
   wire [9:0] \$power$sub ;
   wire \$epsilon_is_larger$or ;
+  wire \$sum_is_high$not ;
   wire \$epsilon_is_larger$and ;
   wire \$is_far$any ;
   wire [15:0] \$divisor$mux_2 ;
   wire [9:0] \$power$mux_2 ;
-  wire \$is_keep$or ;
+  wire \$is_keep$or_2 ;
   wire \$is_keep$not ;
-  wire \$is_keep$and ;
-  wire \$sum_is_placed$or ;
-  wire [5:0] \$is_keep$or_2 ;
-  wire [5:0] \$is_keep$not_2 ;
-  wire [5:0] \$is_keep$and_2 ;
+  wire \$is_keep$and_2 ;
   wire [5:0] \$is_keep$or_3 ;
-  wire \$steps$any ;
-  wire \$steps$any_2 ;
-  wire \$steps$not ;
-  wire \$steps$or ;
-  wire [5:0] \$steps$add ;
-  wire \$sum_is_high$not ;
-  wire \$row$add ;
-  wire \$row$mux ;
-  wire \$is_deviation$not ;
-  wire \$is_deviation$and ;
-  wire \$is_deviation$not_2 ;
-  wire [17:0] \$mean_low_0$mux_2 ;
+  wire [5:0] \$is_keep$not_2 ;
   wire \$power$differ ;
   wire \$quotient$differ ;
   wire \$quotient$differ_2 ;
@@ -141,6 +157,7 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   wire \$steps$any_3 ;
   wire \$carries_0$any ;
   wire \$totals$any ;
+  wire [7:0] \$count$mux ;
   wire [9:0] \$power$mux_3 ;
   wire [25:0] \$quotient$mux_2 ;
   wire [25:0] \$quotient$mux_3 ;
@@ -156,7 +173,6 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   wire [15:0] \$divisor$mux_3 ;
   wire [15:0] \$divisor$mux_4 ;
   wire [15:0] \$divisor$mux_5 ;
-  wire [7:0] \$count$mux ;
   wire [7:0] \$count$mux_2 ;
   input add;
   wire add;
@@ -179,6 +195,8 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   output constant;
   wire constant;
   reg [7:0] count;
+  reg [11:0] deviation_0;
+  wire [11:0] deviation_or_other;
   reg [2:0] distance;
   wire [1:0] dividend;
   wire divides;
@@ -200,9 +218,12 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   /* verilator lint_on UNUSEDSIGNAL */
   /* verilator lint_on UNOPTFLAT */
   wire [15:0] epsilon_value;
+  wire [11:0] factor_or_other;
   wire has_enough;
   wire has_epsilon;
   wire has_no_mean;
+  output [48:0] held;
+  wire [48:0] held;
   wire high_fits;
   wire is_at_most;
   wire is_constant;
@@ -274,6 +295,10 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   wire shifts_sum_0;
   wire [15:0] smaller;
   reg [5:0] steps;
+  input [48:0] stored;
+  wire [48:0] stored;
+  input stores;
+  wire stores;
   wire [1:0] sum_digits;
   wire sum_ends;
   wire [9:0] sum_field_raised;
@@ -300,6 +325,7 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   reg [39:0] totals;
   wire variance_is_0;
   wire [16:0] variance_sum;
+  reg was_other;
   wire writes_mean_0;
   assign is_last_row = ~ row;
   assign \$is_deviation_now$not  = ~ centred;
@@ -406,19 +432,37 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   // Inf and the one NaN, 0x7fc00000, have all bits of the exponent set.
   assign is_special = sum_is_infinite | is_not_finite;
   assign has_no_mean = ~ centred;
-  assign mean_begins_with_0 = leaves | has_no_mean;
-  assign \$mean_high_0$mux_2  = is_special ? 22'h000000 : sum_magnitude[21:0];
-  assign \$mean_high_0$mux_3  = is_special ? is_not_finite : sum_magnitude[22];
+  assign \$mean_begins_with_0$or  = leaves | has_no_mean;
+  assign \$mean_begins_with_0$or_2  = \$mean_begins_with_0$or  | was_other;
+  assign \$mean_begins_with_0$not  = ~ other;
+  assign mean_begins_with_0 = \$mean_begins_with_0$or_2  & \$mean_begins_with_0$not ;
+  assign \$mean_high_0$not  = ~ other;
+  assign \$mean_high_0$and  = has_no_mean & \$mean_high_0$not ;
+  assign \$mean_high_0$mux  = is_special ? 22'h000000 : sum_magnitude[21:0];
+  assign \$mean_high_0$mux_2  = is_special ? is_not_finite : sum_magnitude[22];
   assign \$mean_high_0$or  = sum_magnitude[24:23] | { is_special, is_special };
-  assign \$mean_high_0$mux  = summing ? { \$mean_high_0$or , \$mean_high_0$mux_3 , \$mean_high_0$mux_2  } : quotient[24:0];
+  assign \$mean_high_0$mux_3  = summing ? { \$mean_high_0$or , \$mean_high_0$mux_2 , \$mean_high_0$mux  } : quotient[24:0];
+  assign \$mean_high_0$mux_4  = other ? stored[48:24] : \$mean_high_0$mux_3 ;
   assign \$mean_is_found_0$not  = ~ is_deviation_now;
   assign \$mean_is_found_0$and  = is_keep & \$mean_is_found_0$not ;
-  assign mean_is_found_0 = \$mean_is_found_0$and  & is_last_row;
-  assign writes_mean_0 = has_no_mean | mean_is_found_0;
+  assign \$mean_is_found_0$and_2  = \$mean_is_found_0$and  & is_last_row;
+  assign mean_is_found_0 = \$mean_is_found_0$and_2  | stores;
+  assign \$writes_mean_0$not  = ~ other;
+  assign \$writes_mean_0$and  = has_no_mean & \$writes_mean_0$not ;
+  assign writes_mean_0 = \$writes_mean_0$and  | mean_is_found_0;
   assign \$keeps_base$or  = is_deviation_now | summing;
   assign keeps_base = is_keep & \$keeps_base$or ;
-  assign keeps_deviation_0 = keeps_base & is_last_row;
-  assign keeps_factor_0 = is_keep & is_last_row;
+  assign \$deviation_or_other$or  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
+  assign \$deviation_or_other$not  = ~ is_not_finite;
+  assign \$deviation_or_other$and  = sum_was_negative & \$deviation_or_other$not ;
+  assign \$deviation_or_other$mux  = summing ? { 3'h0, \$deviation_or_other$and , \$deviation_or_other$or [7:2] } : base_of_row;
+  assign deviation_or_other = other ? stored[23:12] : { is_not_finite, is_constant, \$deviation_or_other$mux  };
+  assign \$keeps_deviation_0$and  = keeps_base & is_last_row;
+  assign keeps_deviation_0 = \$keeps_deviation_0$and  | stores;
+  assign \$factor_or_other$mux  = is_deviation_now ? root_rounded[12:1] : 12'h000;
+  assign factor_or_other = other ? stored[11:0] : \$factor_or_other$mux ;
+  assign \$keeps_factor_0$and  = is_keep & is_last_row;
+  assign keeps_factor_0 = \$keeps_factor_0$and  | stores;
   assign \$settles$and  = add & last;
   assign \$settles$not  = ~ other;
   assign \$settles$and_2  = \$settles$and  & \$settles$not ;
@@ -439,13 +483,13 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   assign \$is_far$any  = | powers_distance[10:3];
   assign \$divisor$mux_2  = variance_sum[16] ? { 1'h0, variance_sum[16:2] } : variance_sum[15:0];
   assign \$power$mux_2  = variance_sum[16] ? raised_power : larger_power;
-  assign \$is_keep$or  = phase_ends[5] | settles[1];
+  assign \$is_keep$or_2  = phase_ends[5] | settles[1];
   assign \$is_keep$not  = ~ is_deviation_now;
-  assign \$is_keep$and  = quotient_is_there & \$is_keep$not ;
-  assign \$is_keep$or_2  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$is_keep$or  } | { \$is_keep$and , 5'h00 };
+  assign \$is_keep$and_2  = quotient_is_there & \$is_keep$not ;
+  assign \$is_keep$or_3  = { phase_ends[4:3], is_widen, is_scale, phase_ends[0], \$is_keep$or_2  } | { \$is_keep$and_2 , 5'h00 };
   assign \$is_keep$not_2  = ~ { 1'h1, phase_ends[4:3], is_widen, is_scale, quotient_is_there };
-  assign \$is_keep$and_2  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$is_keep$not_2 ;
-  assign \$is_keep$or_3  = \$is_keep$or_2  | \$is_keep$and_2 ;
+  assign \$is_keep$and  = { is_keep, is_root, is_invert, is_widen, is_scale, is_divide } & \$is_keep$not_2 ;
+  assign \$is_keep$or  = \$is_keep$or_3  | \$is_keep$and ;
   assign \$steps$any  = | { phase_ends[5:3], is_widen, is_scale, phase_ends[0] };
   assign \$steps$any_2  = | { is_keep, is_root, is_invert, is_widen, is_scale, is_divide };
   assign \$steps$not  = ~ \$steps$any_2 ;
@@ -456,36 +500,24 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   assign \$is_deviation$not  = ~ summing;
   assign \$is_deviation$and  = done & \$is_deviation$not ;
   assign \$is_deviation$not_2  = ~ is_deviation_now;
-  assign \$mean_low_0$mux_2  = is_special ? 18'h00000 : sum_magnitude[17:0];
-  assign \$mean_low_0$mux  = summing ? \$mean_low_0$mux_2  : quotient[17:0];
-  assign \$not_finite$or  = sum_magnitude[30:23] | { is_special, is_special, is_special, is_special, is_special, is_special, is_special, is_special };
-  assign \$not_finite$not  = ~ is_not_finite;
-  assign \$not_finite$and  = sum_was_negative & \$not_finite$not ;
-  assign \$not_finite$mux  = summing ? { 3'h0, \$not_finite$and , \$not_finite$or [7:2] } : base_of_row;
+  assign \$mean_low_0$mux  = is_special ? 18'h00000 : sum_magnitude[17:0];
+  assign \$mean_low_0$mux_2  = summing ? \$mean_low_0$mux  : quotient[17:0];
+  assign \$mean_low_0$mux_3  = other ? stored[41:24] : \$mean_low_0$mux_2 ;
   always @(posedge clk)
-    if (keeps_factor_0) begin
-      if (!is_deviation_now) reciprocal <= 12'h000;
-      else reciprocal <= root_rounded[12:1];
-    end
-  reg [2:0] \$base$net ;
+    if (keeps_factor_0) reciprocal <= factor_or_other;
   always @(posedge clk)
-    if (keeps_deviation_0) begin
-      if (summing) \$base$net  <= 3'h0;
-      else \$base$net  <= base_of_row[9:7];
-    end
-  assign base[9:7] = \$base$net ;
-  reg [8:0] \$not_finite$net ;
-  always @(posedge clk)
-    if (keeps_deviation_0) \$not_finite$net  <= { is_not_finite, is_constant, \$not_finite$mux [6:0] };
-  assign { not_finite, constant, base[6:0] } = \$not_finite$net ;
+    if (keeps_deviation_0) deviation_0 <= deviation_or_other;
   always @(posedge clk)
     if (writes_mean_0) begin
-      if (!centred) mean_high_0 <= 7'h00;
-      else mean_high_0 <= \$mean_high_0$mux [24:18];
+      if (\$mean_high_0$and ) mean_high_0 <= 7'h00;
+      else mean_high_0 <= \$mean_high_0$mux_4 [24:18];
     end
   always @(posedge clk)
     if (\$mean_low_0$any ) mean_low_0 <= 18'h00000;
-    else if (mean_is_found_0) mean_low_0 <= \$mean_low_0$mux ;
+    else if (mean_is_found_0) mean_low_0 <= \$mean_low_0$mux_3 ;
+  always @(posedge clk)
+    if (rst) was_other <= 1'h0;
+    else was_other <= other;
   always @(posedge clk)
     if (rst) is_deviation <= 1'h0;
     else if (\$is_deviation$and ) is_deviation <= \$is_deviation$not_2 ;
@@ -497,22 +529,22 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
     else steps <= \$steps$add ;
   always @(posedge clk)
     if (rst) is_keep <= 1'h0;
-    else is_keep <= \$is_keep$or_3 [5];
+    else is_keep <= \$is_keep$or [5];
   always @(posedge clk)
     if (rst) is_root <= 1'h0;
-    else is_root <= \$is_keep$or_3 [4];
+    else is_root <= \$is_keep$or [4];
   always @(posedge clk)
     if (rst) is_invert <= 1'h0;
-    else is_invert <= \$is_keep$or_3 [3];
+    else is_invert <= \$is_keep$or [3];
   always @(posedge clk)
     if (rst) is_widen <= 1'h0;
-    else is_widen <= \$is_keep$or_3 [2];
+    else is_widen <= \$is_keep$or [2];
   always @(posedge clk)
     if (rst) is_scale <= 1'h0;
-    else is_scale <= \$is_keep$or_3 [1];
+    else is_scale <= \$is_keep$or [1];
   always @(posedge clk)
     if (rst) is_divide <= 1'h0;
-    else is_divide <= \$is_keep$or_3 [0];
+    else is_divide <= \$is_keep$or [0];
   always @(posedge clk)
     if (is_scale) is_far <= \$is_far$any ;
   always @(posedge clk)
@@ -543,7 +575,7 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
     if (\$divisor$all ) divisor <= \$divisor$mux ;
   always @(posedge clk)
     if (rst) count <= 8'h00;
-    else if (\$count$differ ) count <= \$count$mux_2 ;
+    else if (\$count$differ ) count <= \$count$mux ;
   always @(posedge clk)
     if (rst) settles <= 2'h0;
     else settles <= { settles[0], \$settles$and_2  };
@@ -561,6 +593,7 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   assign \$steps$any_3  = | { \$steps$or , rst };
   assign \$carries_0$any  = | { clear, rst };
   assign \$totals$any  = | { clear, rst };
+  assign \$count$mux  = \$divisor$and  ? next_count : \$count$mux_2 ;
   assign \$power$mux_3  = \$power$and  ? \$power$sub  : 10'hxxx;
   assign \$power$mux  = is_widen ? \$power$mux_2  : \$power$mux_3 ;
   assign \$quotient$mux_2  = is_scale ? 26'hxxxxxxx : 26'h0000000;
@@ -579,11 +612,14 @@ module mxsafe_normalise_row_span1_depth128_e916e539(
   assign \$divisor$mux_4  = done ? 16'hxxxx : \$divisor$mux_3 ;
   assign \$divisor$mux_5  = \$divisor$and  ? { 8'h00, next_count } : \$divisor$mux_4 ;
   assign \$divisor$mux  = is_widen ? \$divisor$mux_2  : \$divisor$mux_5 ;
-  assign \$count$mux  = done ? 8'h00 : 8'hxx;
-  assign \$count$mux_2  = \$divisor$and  ? next_count : \$count$mux ;
+  assign \$count$mux_2  = done ? 8'h00 : 8'hxx;
+  assign base = deviation_0[9:0];
+  assign constant = deviation_0[10];
   assign epsilon_power[8] = epsilon_power[9];
+  assign held = { mean_high_0, mean_low_0, deviation_0, reciprocal };
   assign mean = { mean_high_0, mean_low_0 };
+  assign not_finite = deviation_0[11];
   assign phase_ends[2:1] = { is_widen, is_scale };
-  assign sums = { base[6:0], mean_high_0, mean_low_0 };
+  assign sums = { deviation_0[6:0], mean_high_0, mean_low_0 };
 endmodule
 `default_nettype wire

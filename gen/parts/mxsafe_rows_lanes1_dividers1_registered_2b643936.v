@@ -75,6 +75,7 @@ module mxsafe_rows_lanes1_dividers1_registered_2b643936(
   wire m_axis_tvalid;
   wire norm_adds;
   wire norm_clears;
+  wire [48:0] norm_held;
   wire norm_lanes_en;
   wire [31:0] norm_m_axis_tdata;
   wire norm_m_axis_tlast;
@@ -84,9 +85,12 @@ module mxsafe_rows_lanes1_dividers1_registered_2b643936(
   wire norm_s_axis_tready;
   wire [11:0] norm_s_axis_tuser;
   wire norm_s_axis_tvalid;
+  wire [48:0] norm_stored;
+  wire norm_stores;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [39:0] norm_totals;
+  wire [51:0] softmax_of_row;
   /* verilator lint_on UNUSEDSIGNAL */
   wire [31:0] replay_m_axis_tdata;
   wire replay_m_axis_tlast;
@@ -94,6 +98,7 @@ module mxsafe_rows_lanes1_dividers1_registered_2b643936(
   wire [11:0] replay_m_axis_tuser;
   wire replay_m_axis_tvalid;
   wire replay_skip;
+  reg [2:0] rest_of_row_0;
   input rst;
   wire rst;
   input [31:0] s_axis_tdata;
@@ -116,6 +121,7 @@ module mxsafe_rows_lanes1_dividers1_registered_2b643936(
   wire softmax_s_axis_tvalid;
   input summing;
   wire summing;
+  assign replay_skip = is_softmax | \$replay_skip$not ;
   assign softmax_s_axis_tvalid = slice__tvalid & is_softmax;
   assign \$norm_s_axis_tvalid$not  = ~ is_softmax;
   assign norm_s_axis_tvalid = slice__tvalid & \$norm_s_axis_tvalid$not ;
@@ -123,7 +129,8 @@ module mxsafe_rows_lanes1_dividers1_registered_2b643936(
   assign slice__tready = is_softmax ? softmax_s_axis_tready : norm_s_axis_tready;
   assign { m_axis_tdata, m_axis_tlast, m_axis_tvalid } = is_softmax ? { softmax_m_axis_tdata, softmax_m_axis_tlast, softmax_m_axis_tvalid } : { norm_m_axis_tdata, norm_m_axis_tlast, norm_m_axis_tvalid };
   assign \$replay_skip$not  = ~ centred;
-  assign replay_skip = is_softmax | \$replay_skip$not ;
+  always @(posedge clk)
+    if (norm_stores) rest_of_row_0 <= softmax_of_row[51:49];
   mxsafe_softmax_entry_lanes1_beats_norms entry (
     .clk(clk),
     .is_softmax(is_softmax),
@@ -176,6 +183,7 @@ module mxsafe_rows_lanes1_dividers1_registered_2b643936(
     .clears(norm_clears),
     .clk(clk),
     .epsilon(epsilon),
+    .held(norm_held),
     .lane_inputs({ lane_0_not_finite, lane_0_constant, lane_0_base, lane_0_reciprocal, lane_0_squares, lane_0_mean, lane_0_centred, lane_0_largest, lane_0_word }),
     .lane_outputs({ lane_0_result, lane_0_square, lane_0_value }),
     .lanes_en(norm_lanes_en),
@@ -190,6 +198,8 @@ module mxsafe_rows_lanes1_dividers1_registered_2b643936(
     .s_axis_tready(norm_s_axis_tready),
     .s_axis_tuser(norm_s_axis_tuser),
     .s_axis_tvalid(norm_s_axis_tvalid),
+    .stored(norm_stored),
+    .stores(norm_stores),
     .summing(summing),
     .totals(norm_totals)
   );
@@ -223,13 +233,16 @@ module mxsafe_rows_lanes1_dividers1_registered_2b643936(
     .adds(norm_adds),
     .clears(norm_clears),
     .clk(clk),
+    .held({ rest_of_row_0, norm_held }),
     .lane_inputs({ lane_0_invalid, lane_0_offset, lane_0_digits, lane_0_complement, lane_0_position, lane_0_threshold, lane_0_key }),
     .lane_outputs(lane_0_power),
     .lanes_en(softmax_lanes_en),
+    .loads(norm_stores),
     .m_axis_tdata(softmax_m_axis_tdata),
     .m_axis_tlast(softmax_m_axis_tlast),
     .m_axis_tready(m_axis_tready),
     .m_axis_tvalid(softmax_m_axis_tvalid),
+    .of_row({ softmax_of_row[51:49], norm_stored }),
     .rst(rst),
     .s_axis_summary_tdata(entry_m_axis_summary_tdata),
     .s_axis_summary_tready(entry_m_axis_summary_tready),
@@ -241,5 +254,6 @@ module mxsafe_rows_lanes1_dividers1_registered_2b643936(
     .s_axis_tvalid(softmax_s_axis_tvalid),
     .totals(norm_totals[38:7])
   );
+  assign softmax_of_row[48:0] = norm_stored;
 endmodule
 `default_nettype wire

@@ -229,6 +229,7 @@ module mxsafe_rows_lanes8_registered_depth128_sweeps(
   wire m_axis_tvalid;
   wire norm_adds;
   wire norm_clears;
+  wire [391:0] norm_held;
   wire norm_lanes_en;
   wire norm_looked;
   wire [255:0] norm_m_axis_tdata;
@@ -251,14 +252,25 @@ module mxsafe_rows_lanes8_registered_depth128_sweeps(
   wire [63:0] \norm_s_axis_tuser.summary ;
   /* verilator lint_on UNOPTFLAT */
   wire norm_s_axis_tvalid;
+  wire [48:0] norm_stored;
+  wire [7:0] norm_stores;
   // Some bits of these results are dropped where they are used.
   /* verilator lint_off UNUSEDSIGNAL */
   wire [383:0] norm_totals;
+  wire [51:0] softmax_of_row;
   /* verilator lint_on UNUSEDSIGNAL */
   reg owes_beat;
   wire replay_m_axis_tready;
   wire replay_m_axis_tvalid;
   wire replay_skip;
+  reg [2:0] rest_of_row_0;
+  reg [2:0] rest_of_row_1;
+  reg [2:0] rest_of_row_2;
+  reg [2:0] rest_of_row_3;
+  reg [2:0] rest_of_row_4;
+  reg [2:0] rest_of_row_5;
+  reg [2:0] rest_of_row_6;
+  reg [2:0] rest_of_row_7;
   input rst;
   wire rst;
   input [255:0] s_axis_tdata;
@@ -305,6 +317,22 @@ module mxsafe_rows_lanes8_registered_depth128_sweeps(
   always @(posedge clk)
     if (rst) owes_beat <= 1'h0;
     else if (\$owes_beat$differ ) owes_beat <= \$owes_beat$mux_2 ;
+  always @(posedge clk)
+    if (norm_stores[7]) rest_of_row_7 <= softmax_of_row[51:49];
+  always @(posedge clk)
+    if (norm_stores[6]) rest_of_row_6 <= softmax_of_row[51:49];
+  always @(posedge clk)
+    if (norm_stores[5]) rest_of_row_5 <= softmax_of_row[51:49];
+  always @(posedge clk)
+    if (norm_stores[4]) rest_of_row_4 <= softmax_of_row[51:49];
+  always @(posedge clk)
+    if (norm_stores[3]) rest_of_row_3 <= softmax_of_row[51:49];
+  always @(posedge clk)
+    if (norm_stores[2]) rest_of_row_2 <= softmax_of_row[51:49];
+  always @(posedge clk)
+    if (norm_stores[1]) rest_of_row_1 <= softmax_of_row[51:49];
+  always @(posedge clk)
+    if (norm_stores[0]) rest_of_row_0 <= softmax_of_row[51:49];
   assign \$owes_beat$differ  = { \$owes_beat$and_4 , m_axis_tready } != 2'h0;
   assign \$owes_beat$mux  = m_axis_tready ? 1'h0 : 1'hx;
   assign \$owes_beat$mux_2  = \$owes_beat$and_4  ? 1'h1 : \$owes_beat$mux ;
@@ -543,6 +571,7 @@ module mxsafe_rows_lanes8_registered_depth128_sweeps(
     .clears(norm_clears),
     .clk(clk),
     .epsilon(epsilon),
+    .held(norm_held),
     .lane_inputs({ lane_7_not_finite, lane_7_constant, lane_7_base, lane_7_reciprocal, lane_7_squares, lane_7_mean, lane_7_centred, lane_7_largest, lane_7_word, lane_6_not_finite, lane_6_constant, lane_6_base, lane_6_reciprocal, lane_6_squares, lane_6_mean, lane_6_centred, lane_6_largest, lane_6_word, lane_5_not_finite, lane_5_constant, lane_5_base, lane_5_reciprocal, lane_5_squares, lane_5_mean, lane_5_centred, lane_5_largest, lane_5_word, lane_4_not_finite, lane_4_constant, lane_4_base, lane_4_reciprocal, lane_4_squares, lane_4_mean, lane_4_centred, lane_4_largest, lane_4_word, lane_3_not_finite, lane_3_constant, lane_3_base, lane_3_reciprocal, lane_3_squares, lane_3_mean, lane_3_centred, lane_3_largest, lane_3_word, lane_2_not_finite, lane_2_constant, lane_2_base, lane_2_reciprocal, lane_2_squares, lane_2_mean, lane_2_centred, lane_2_largest, lane_2_word, lane_1_not_finite, lane_1_constant, lane_1_base, lane_1_reciprocal, lane_1_squares, lane_1_mean, lane_1_centred, lane_1_largest, lane_1_word, lane_0_not_finite, lane_0_constant, lane_0_base, lane_0_reciprocal, lane_0_squares, lane_0_mean, lane_0_centred, lane_0_largest, lane_0_word }),
     .lane_outputs({ lane_7_result, lane_7_square, lane_7_value, lane_6_result, lane_6_square, lane_6_value, lane_5_result, lane_5_square, lane_5_value, lane_4_result, lane_4_square, lane_4_value, lane_3_result, lane_3_square, lane_3_value, lane_2_result, lane_2_square, lane_2_value, lane_1_result, lane_1_square, lane_1_value, lane_0_result, lane_0_square, lane_0_value }),
     .lanes_en(norm_lanes_en),
@@ -558,6 +587,8 @@ module mxsafe_rows_lanes8_registered_depth128_sweeps(
     .s_axis_tready(norm_s_axis_tready),
     .s_axis_tuser({ \norm_s_axis_tuser.summary , norm_s_axis_tuser[3:2], \norm_s_axis_tuser.number  }),
     .s_axis_tvalid(norm_s_axis_tvalid),
+    .stored(norm_stored),
+    .stores(norm_stores),
     .summing(summing),
     .sweep(sweep),
     .totals(norm_totals)
@@ -583,13 +614,16 @@ module mxsafe_rows_lanes8_registered_depth128_sweeps(
     .adds(norm_adds),
     .clears(norm_clears),
     .clk(clk),
+    .held({ rest_of_row_7, norm_held[391:343], rest_of_row_6, norm_held[342:294], rest_of_row_5, norm_held[293:245], rest_of_row_4, norm_held[244:196], rest_of_row_3, norm_held[195:147], rest_of_row_2, norm_held[146:98], rest_of_row_1, norm_held[97:49], rest_of_row_0, norm_held[48:0] }),
     .lane_inputs({ lane_7_invalid, lane_7_offset, lane_7_digits, lane_7_complement, lane_7_position, lane_7_threshold, lane_7_key, lane_6_invalid, lane_6_offset, lane_6_digits, lane_6_complement, lane_6_position, lane_6_threshold, lane_6_key, lane_5_invalid, lane_5_offset, lane_5_digits, lane_5_complement, lane_5_position, lane_5_threshold, lane_5_key, lane_4_invalid, lane_4_offset, lane_4_digits, lane_4_complement, lane_4_position, lane_4_threshold, lane_4_key, lane_3_invalid, lane_3_offset, lane_3_digits, lane_3_complement, lane_3_position, lane_3_threshold, lane_3_key, lane_2_invalid, lane_2_offset, lane_2_digits, lane_2_complement, lane_2_position, lane_2_threshold, lane_2_key, lane_1_invalid, lane_1_offset, lane_1_digits, lane_1_complement, lane_1_position, lane_1_threshold, lane_1_key, lane_0_invalid, lane_0_offset, lane_0_digits, lane_0_complement, lane_0_position, lane_0_threshold, lane_0_key }),
     .lane_outputs({ lane_7_power, lane_6_power, lane_5_power, lane_4_power, lane_3_power, lane_2_power, lane_1_power, lane_0_power }),
     .lanes_en(softmax_lanes_en),
+    .loads(norm_stores),
     .m_axis_tdata(softmax_m_axis_tdata),
     .m_axis_tlast(softmax_m_axis_tlast),
     .m_axis_tready(m_axis_tready),
     .m_axis_tvalid(softmax_m_axis_tvalid),
+    .of_row({ softmax_of_row[51:49], norm_stored }),
     .rst(rst),
     .s_axis_summary_tdata(entry_m_axis_summary_tdata),
     .s_axis_summary_tready(entry_m_axis_summary_tready),
@@ -602,7 +636,8 @@ module mxsafe_rows_lanes8_registered_depth128_sweeps(
     .sweep(sweep),
     .totals({ norm_totals[383:343], norm_totals[335:295], norm_totals[287:247], norm_totals[239:199], norm_totals[191:151], norm_totals[143:103], norm_totals[95:55], norm_totals[47:7] })
   );
-  assign replay_m_axis_tuser[3:2] = norm_s_axis_tuser[3:2];
   assign { norm_s_axis_tuser[67:4], norm_s_axis_tuser[1:0] } = { \norm_s_axis_tuser.summary , \norm_s_axis_tuser.number  };
+  assign softmax_of_row[48:0] = norm_stored;
+  assign replay_m_axis_tuser[3:2] = norm_s_axis_tuser[3:2];
 endmodule
 `default_nettype wire

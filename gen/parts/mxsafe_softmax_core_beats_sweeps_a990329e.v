@@ -27,7 +27,10 @@ module mxsafe_softmax_core_beats_sweeps_a990329e(
   lane_outputs,
   adds,
   clears,
-  totals
+  totals,
+  of_row,
+  loads,
+  held
 );
   wire \$lanes_en$not ;
   wire \$ends_pass$not ;
@@ -143,78 +146,32 @@ module mxsafe_softmax_core_beats_sweeps_a990329e(
   reg [20:0] digits_0;
   reg [20:0] digits_1;
   wire ends_pass;
+  input [831:0] held;
+  wire [831:0] held;
   wire in_finish;
   wire in_setup;
   reg is_between;
   reg is_second;
   output [2175:0] lane_inputs;
   wire [2175:0] lane_inputs;
-  reg [18:0] \lane_inputs[0].complement ;
-  reg \lane_inputs[0].invalid ;
   reg [20:0] \lane_inputs[0].offset ;
   reg [9:0] \lane_inputs[0].position ;
-  reg [31:0] \lane_inputs[0].threshold ;
-  reg [18:0] \lane_inputs[10].complement ;
-  reg \lane_inputs[10].invalid ;
   reg [20:0] \lane_inputs[10].offset ;
   reg [9:0] \lane_inputs[10].position ;
-  reg [31:0] \lane_inputs[10].threshold ;
-  reg [18:0] \lane_inputs[11].complement ;
-  reg \lane_inputs[11].invalid ;
   reg [20:0] \lane_inputs[11].offset ;
-  reg [31:0] \lane_inputs[11].threshold ;
-  reg [18:0] \lane_inputs[12].complement ;
-  reg \lane_inputs[12].invalid ;
   reg [20:0] \lane_inputs[12].offset ;
-  reg [31:0] \lane_inputs[12].threshold ;
-  reg [18:0] \lane_inputs[13].complement ;
-  reg \lane_inputs[13].invalid ;
   reg [20:0] \lane_inputs[13].offset ;
-  reg [31:0] \lane_inputs[13].threshold ;
-  reg [18:0] \lane_inputs[14].complement ;
-  reg \lane_inputs[14].invalid ;
   reg [20:0] \lane_inputs[14].offset ;
-  reg [31:0] \lane_inputs[14].threshold ;
-  reg [18:0] \lane_inputs[15].complement ;
-  reg \lane_inputs[15].invalid ;
   reg [20:0] \lane_inputs[15].offset ;
-  reg [31:0] \lane_inputs[15].threshold ;
-  reg [18:0] \lane_inputs[1].complement ;
-  reg \lane_inputs[1].invalid ;
   reg [20:0] \lane_inputs[1].offset ;
-  reg [31:0] \lane_inputs[1].threshold ;
-  reg [18:0] \lane_inputs[2].complement ;
-  reg \lane_inputs[2].invalid ;
   reg [20:0] \lane_inputs[2].offset ;
-  reg [31:0] \lane_inputs[2].threshold ;
-  reg [18:0] \lane_inputs[3].complement ;
-  reg \lane_inputs[3].invalid ;
   reg [20:0] \lane_inputs[3].offset ;
-  reg [31:0] \lane_inputs[3].threshold ;
-  reg [18:0] \lane_inputs[4].complement ;
-  reg \lane_inputs[4].invalid ;
   reg [20:0] \lane_inputs[4].offset ;
-  reg [31:0] \lane_inputs[4].threshold ;
-  reg [18:0] \lane_inputs[5].complement ;
-  reg \lane_inputs[5].invalid ;
   reg [20:0] \lane_inputs[5].offset ;
-  reg [31:0] \lane_inputs[5].threshold ;
-  reg [18:0] \lane_inputs[6].complement ;
-  reg \lane_inputs[6].invalid ;
   reg [20:0] \lane_inputs[6].offset ;
-  reg [31:0] \lane_inputs[6].threshold ;
-  reg [18:0] \lane_inputs[7].complement ;
-  reg \lane_inputs[7].invalid ;
   reg [20:0] \lane_inputs[7].offset ;
-  reg [31:0] \lane_inputs[7].threshold ;
-  reg [18:0] \lane_inputs[8].complement ;
-  reg \lane_inputs[8].invalid ;
   reg [20:0] \lane_inputs[8].offset ;
-  reg [31:0] \lane_inputs[8].threshold ;
-  reg [18:0] \lane_inputs[9].complement ;
-  reg \lane_inputs[9].invalid ;
   reg [20:0] \lane_inputs[9].offset ;
-  reg [31:0] \lane_inputs[9].threshold ;
   input [511:0] lane_outputs;
   wire [511:0] lane_outputs;
   output lanes_en;
@@ -222,6 +179,8 @@ module mxsafe_softmax_core_beats_sweeps_a990329e(
   reg last_1;
   reg last_2;
   reg last_3;
+  output [15:0] loads;
+  wire [15:0] loads;
   wire loads_digits_0;
   wire loads_digits_1;
   wire loads_position_0;
@@ -284,15 +243,14 @@ module mxsafe_softmax_core_beats_sweeps_a990329e(
   wire [31:0] maximum_low_low;
   wire [31:0] maximum_low_low_high;
   wire [31:0] maximum_low_low_low;
+  output [51:0] of_row;
+  wire [51:0] of_row;
   reg result_1;
   reg result_2;
   reg result_3;
-  wire [18:0] row_constants_complement;
   wire [20:0] row_constants_digits;
-  wire row_constants_invalid;
   wire [9:0] row_constants_position;
   wire [20:0] row_constants_start;
-  wire [31:0] row_constants_threshold;
   wire row_is_known;
   wire row_starts;
   input rst;
@@ -573,102 +531,6 @@ module mxsafe_softmax_core_beats_sweeps_a990329e(
   always @(posedge clk)
     if (loads_position_0) \lane_inputs[0].position  <= row_constants_position;
   always @(posedge clk)
-    if (loads_row_15) \lane_inputs[15].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_15) \lane_inputs[15].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_15) \lane_inputs[15].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_14) \lane_inputs[14].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_14) \lane_inputs[14].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_14) \lane_inputs[14].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_13) \lane_inputs[13].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_13) \lane_inputs[13].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_13) \lane_inputs[13].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_12) \lane_inputs[12].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_12) \lane_inputs[12].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_12) \lane_inputs[12].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_11) \lane_inputs[11].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_11) \lane_inputs[11].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_11) \lane_inputs[11].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_10) \lane_inputs[10].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_10) \lane_inputs[10].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_10) \lane_inputs[10].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_9) \lane_inputs[9].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_9) \lane_inputs[9].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_9) \lane_inputs[9].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_8) \lane_inputs[8].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_8) \lane_inputs[8].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_8) \lane_inputs[8].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_7) \lane_inputs[7].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_7) \lane_inputs[7].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_7) \lane_inputs[7].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_6) \lane_inputs[6].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_6) \lane_inputs[6].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_6) \lane_inputs[6].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_5) \lane_inputs[5].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_5) \lane_inputs[5].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_5) \lane_inputs[5].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_4) \lane_inputs[4].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_4) \lane_inputs[4].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_4) \lane_inputs[4].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_3) \lane_inputs[3].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_3) \lane_inputs[3].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_3) \lane_inputs[3].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_2) \lane_inputs[2].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_2) \lane_inputs[2].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_2) \lane_inputs[2].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_1) \lane_inputs[1].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_1) \lane_inputs[1].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_1) \lane_inputs[1].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_0) \lane_inputs[0].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_0) \lane_inputs[0].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_0) \lane_inputs[0].threshold  <= row_constants_threshold;
-  always @(posedge clk)
     if (lanes_en) maximum_held_1 <= maximum;
   always @(posedge clk)
     if (lanes_en) m_axis_tlast <= last_3;
@@ -719,17 +581,17 @@ module mxsafe_softmax_core_beats_sweeps_a990329e(
   assign \$step$mux_3  = ends_pass ? \$step$mux  : \$step$mux_2 ;
   mxsafe_softmax_constants row_constants (
     .clk(clk),
-    .complement(row_constants_complement),
+    .complement(of_row[50:32]),
     .digits(row_constants_digits),
     .en(in_setup),
     .factor(s_axis_summary_tdata[31:0]),
-    .invalid(row_constants_invalid),
+    .invalid(of_row[51]),
     .maximum(maximum_held_1),
     .position(row_constants_position),
     .rst(1'h0),
     .spoilt(s_axis_tuser[2]),
     .start(row_constants_start),
-    .threshold(row_constants_threshold)
+    .threshold(of_row[31:0])
   );
   mxsafe_softmax_logarithm_longest65536 sum_logarithm (
     .clk(clk),
@@ -739,6 +601,7 @@ module mxsafe_softmax_core_beats_sweeps_a990329e(
     .total(sum_logarithm_total)
   );
   assign m_axis_tdata = lane_outputs;
-  assign lane_inputs = { \lane_inputs[15].invalid , \lane_inputs[15].offset , digits_1, \lane_inputs[15].complement , \lane_inputs[10].position , \lane_inputs[15].threshold , s_axis_tdata[511:480], \lane_inputs[14].invalid , \lane_inputs[14].offset , digits_1, \lane_inputs[14].complement , \lane_inputs[10].position , \lane_inputs[14].threshold , s_axis_tdata[479:448], \lane_inputs[13].invalid , \lane_inputs[13].offset , digits_1, \lane_inputs[13].complement , \lane_inputs[10].position , \lane_inputs[13].threshold , s_axis_tdata[447:416], \lane_inputs[12].invalid , \lane_inputs[12].offset , digits_1, \lane_inputs[12].complement , \lane_inputs[10].position , \lane_inputs[12].threshold , s_axis_tdata[415:384], \lane_inputs[11].invalid , \lane_inputs[11].offset , digits_1, \lane_inputs[11].complement , \lane_inputs[10].position , \lane_inputs[11].threshold , s_axis_tdata[383:352], \lane_inputs[10].invalid , \lane_inputs[10].offset , digits_1, \lane_inputs[10].complement , \lane_inputs[10].position , \lane_inputs[10].threshold , s_axis_tdata[351:320], \lane_inputs[9].invalid , \lane_inputs[9].offset , digits_1, \lane_inputs[9].complement , \lane_inputs[10].position , \lane_inputs[9].threshold , s_axis_tdata[319:288], \lane_inputs[8].invalid , \lane_inputs[8].offset , digits_1, \lane_inputs[8].complement , \lane_inputs[10].position , \lane_inputs[8].threshold , s_axis_tdata[287:256], \lane_inputs[7].invalid , \lane_inputs[7].offset , digits_0, \lane_inputs[7].complement , \lane_inputs[0].position , \lane_inputs[7].threshold , s_axis_tdata[255:224], \lane_inputs[6].invalid , \lane_inputs[6].offset , digits_0, \lane_inputs[6].complement , \lane_inputs[0].position , \lane_inputs[6].threshold , s_axis_tdata[223:192], \lane_inputs[5].invalid , \lane_inputs[5].offset , digits_0, \lane_inputs[5].complement , \lane_inputs[0].position , \lane_inputs[5].threshold , s_axis_tdata[191:160], \lane_inputs[4].invalid , \lane_inputs[4].offset , digits_0, \lane_inputs[4].complement , \lane_inputs[0].position , \lane_inputs[4].threshold , s_axis_tdata[159:128], \lane_inputs[3].invalid , \lane_inputs[3].offset , digits_0, \lane_inputs[3].complement , \lane_inputs[0].position , \lane_inputs[3].threshold , s_axis_tdata[127:96], \lane_inputs[2].invalid , \lane_inputs[2].offset , digits_0, \lane_inputs[2].complement , \lane_inputs[0].position , \lane_inputs[2].threshold , s_axis_tdata[95:64], \lane_inputs[1].invalid , \lane_inputs[1].offset , digits_0, \lane_inputs[1].complement , \lane_inputs[0].position , \lane_inputs[1].threshold , s_axis_tdata[63:32], \lane_inputs[0].invalid , \lane_inputs[0].offset , digits_0, \lane_inputs[0].complement , \lane_inputs[0].position , \lane_inputs[0].threshold , s_axis_tdata[31:0] };
+  assign lane_inputs = { held[831], \lane_inputs[15].offset , digits_1, held[830:812], \lane_inputs[10].position , held[811:780], s_axis_tdata[511:480], held[779], \lane_inputs[14].offset , digits_1, held[778:760], \lane_inputs[10].position , held[759:728], s_axis_tdata[479:448], held[727], \lane_inputs[13].offset , digits_1, held[726:708], \lane_inputs[10].position , held[707:676], s_axis_tdata[447:416], held[675], \lane_inputs[12].offset , digits_1, held[674:656], \lane_inputs[10].position , held[655:624], s_axis_tdata[415:384], held[623], \lane_inputs[11].offset , digits_1, held[622:604], \lane_inputs[10].position , held[603:572], s_axis_tdata[383:352], held[571], \lane_inputs[10].offset , digits_1, held[570:552], \lane_inputs[10].position , held[551:520], s_axis_tdata[351:320], held[519], \lane_inputs[9].offset , digits_1, held[518:500], \lane_inputs[10].position , held[499:468], s_axis_tdata[319:288], held[467], \lane_inputs[8].offset , digits_1, held[466:448], \lane_inputs[10].position , held[447:416], s_axis_tdata[287:256], held[415], \lane_inputs[7].offset , digits_0, held[414:396], \lane_inputs[0].position , held[395:364], s_axis_tdata[255:224], held[363], \lane_inputs[6].offset , digits_0, held[362:344], \lane_inputs[0].position , held[343:312], s_axis_tdata[223:192], held[311], \lane_inputs[5].offset , digits_0, held[310:292], \lane_inputs[0].position , held[291:260], s_axis_tdata[191:160], held[259], \lane_inputs[4].offset , digits_0, held[258:240], \lane_inputs[0].position , held[239:208], s_axis_tdata[159:128], held[207], \lane_inputs[3].offset , digits_0, held[206:188], \lane_inputs[0].position , held[187:156], s_axis_tdata[127:96], held[155], \lane_inputs[2].offset , digits_0, held[154:136], \lane_inputs[0].position , held[135:104], s_axis_tdata[95:64], held[103], \lane_inputs[1].offset , digits_0, held[102:84], \lane_inputs[0].position , held[83:52], s_axis_tdata[63:32], held[51], \lane_inputs[0].offset , digits_0, held[50:32], \lane_inputs[0].position , held[31:0], s_axis_tdata[31:0] };
+  assign loads = { loads_row_15, loads_row_14, loads_row_13, loads_row_12, loads_row_11, loads_row_10, loads_row_9, loads_row_8, loads_row_7, loads_row_6, loads_row_5, loads_row_4, loads_row_3, loads_row_2, loads_row_1, loads_row_0 };
 endmodule
 `default_nettype wire

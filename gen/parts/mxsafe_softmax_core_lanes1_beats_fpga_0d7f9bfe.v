@@ -27,7 +27,10 @@ module mxsafe_softmax_core_lanes1_beats_fpga_0d7f9bfe(
   lane_outputs,
   adds,
   clears,
-  totals
+  totals,
+  of_row,
+  loads,
+  held
 );
   wire \$lanes_en$not ;
   wire \$s_axis_tready$and ;
@@ -76,6 +79,17 @@ module mxsafe_softmax_core_lanes1_beats_fpga_0d7f9bfe(
   wire clk;
   reg [20:0] digits_0;
   wire ends_pass;
+  // These inputs belong to the interface; not all of their bits are needed here.
+  /* verilator lint_off UNUSEDSIGNAL */
+  input [51:0] held;
+  wire [51:0] held;
+  input loads;
+  wire loads;
+  input [51:0] of_row;
+  wire [51:0] of_row;
+  input [2:0] s_axis_tuser;
+  wire [2:0] s_axis_tuser;
+  /* verilator lint_on UNUSEDSIGNAL */
   wire in_finish;
   wire in_setup;
   reg is_between;
@@ -133,11 +147,6 @@ module mxsafe_softmax_core_lanes1_beats_fpga_0d7f9bfe(
   wire s_axis_tlast;
   output s_axis_tready;
   wire s_axis_tready;
-  // These inputs belong to the interface; not all of their bits are needed here.
-  /* verilator lint_off UNUSEDSIGNAL */
-  input [2:0] s_axis_tuser;
-  wire [2:0] s_axis_tuser;
-  /* verilator lint_on UNUSEDSIGNAL */
   input s_axis_tvalid;
   wire s_axis_tvalid;
   reg [20:0] start;

@@ -27,7 +27,10 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
   lane_outputs,
   adds,
   clears,
-  totals
+  totals,
+  of_row,
+  loads,
+  held
 );
   wire \$lanes_en$not ;
   wire \$ends_pass$not ;
@@ -111,46 +114,24 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
   reg [20:0] digits_0;
   reg [20:0] digits_1;
   wire ends_pass;
+  input [415:0] held;
+  wire [415:0] held;
   wire in_finish;
   wire in_setup;
   reg is_between;
   reg is_second;
   output [1087:0] lane_inputs;
   wire [1087:0] lane_inputs;
-  reg [18:0] \lane_inputs[0].complement ;
-  reg \lane_inputs[0].invalid ;
   reg [20:0] \lane_inputs[0].offset ;
   reg [9:0] \lane_inputs[0].position ;
-  reg [31:0] \lane_inputs[0].threshold ;
-  reg [18:0] \lane_inputs[1].complement ;
-  reg \lane_inputs[1].invalid ;
   reg [20:0] \lane_inputs[1].offset ;
-  reg [31:0] \lane_inputs[1].threshold ;
-  reg [18:0] \lane_inputs[2].complement ;
-  reg \lane_inputs[2].invalid ;
   reg [20:0] \lane_inputs[2].offset ;
-  reg [31:0] \lane_inputs[2].threshold ;
-  reg [18:0] \lane_inputs[3].complement ;
-  reg \lane_inputs[3].invalid ;
   reg [20:0] \lane_inputs[3].offset ;
-  reg [31:0] \lane_inputs[3].threshold ;
-  reg [18:0] \lane_inputs[4].complement ;
-  reg \lane_inputs[4].invalid ;
   reg [20:0] \lane_inputs[4].offset ;
   reg [9:0] \lane_inputs[4].position ;
-  reg [31:0] \lane_inputs[4].threshold ;
-  reg [18:0] \lane_inputs[5].complement ;
-  reg \lane_inputs[5].invalid ;
   reg [20:0] \lane_inputs[5].offset ;
-  reg [31:0] \lane_inputs[5].threshold ;
-  reg [18:0] \lane_inputs[6].complement ;
-  reg \lane_inputs[6].invalid ;
   reg [20:0] \lane_inputs[6].offset ;
-  reg [31:0] \lane_inputs[6].threshold ;
-  reg [18:0] \lane_inputs[7].complement ;
-  reg \lane_inputs[7].invalid ;
   reg [20:0] \lane_inputs[7].offset ;
-  reg [31:0] \lane_inputs[7].threshold ;
   input [255:0] lane_outputs;
   wire [255:0] lane_outputs;
   output lanes_en;
@@ -158,6 +139,8 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
   reg last_1;
   reg last_2;
   reg last_3;
+  output [7:0] loads;
+  wire [7:0] loads;
   wire loads_digits_0;
   wire loads_digits_1;
   wire loads_position_0;
@@ -196,15 +179,14 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
   wire [31:0] maximum_low;
   wire [31:0] maximum_low_high;
   wire [31:0] maximum_low_low;
+  output [51:0] of_row;
+  wire [51:0] of_row;
   reg result_1;
   reg result_2;
   reg result_3;
-  wire [18:0] row_constants_complement;
   wire [20:0] row_constants_digits;
-  wire row_constants_invalid;
   wire [9:0] row_constants_position;
   wire [20:0] row_constants_start;
-  wire [31:0] row_constants_threshold;
   wire row_is_known;
   wire row_starts;
   input rst;
@@ -251,7 +233,6 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
   wire [40:0] total_low_low;
   input [327:0] totals;
   wire [327:0] totals;
-  assign \$lanes_en$not  = ~ m_axis_tvalid;
   assign lanes_en = \$lanes_en$not  | m_axis_tready;
   assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
   assign row_starts = s_axis_tvalid & row_is_known;
@@ -368,20 +349,7 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
   assign \$lane_inputs_6_offset$mux  = starts ? start : lowered;
   assign \$lane_inputs_7_offset$or  = starts | lowers_row_7;
   assign \$lane_inputs_7_offset$mux  = starts ? start : lowered;
-  always @(posedge clk)
-    if (\$lane_inputs_7_offset$or ) \lane_inputs[7].offset  <= \$lane_inputs_7_offset$mux ;
-  always @(posedge clk)
-    if (\$lane_inputs_6_offset$or ) \lane_inputs[6].offset  <= \$lane_inputs_6_offset$mux ;
-  always @(posedge clk)
-    if (\$lane_inputs_5_offset$or ) \lane_inputs[5].offset  <= \$lane_inputs_5_offset$mux ;
-  always @(posedge clk)
-    if (\$lane_inputs_4_offset$or ) \lane_inputs[4].offset  <= \$lane_inputs_4_offset$mux ;
-  always @(posedge clk)
-    if (\$lane_inputs_3_offset$or ) \lane_inputs[3].offset  <= \$lane_inputs_3_offset$mux ;
-  always @(posedge clk)
-    if (\$lane_inputs_2_offset$or ) \lane_inputs[2].offset  <= \$lane_inputs_2_offset$mux ;
-  always @(posedge clk)
-    if (\$lane_inputs_1_offset$or ) \lane_inputs[1].offset  <= \$lane_inputs_1_offset$mux ;
+  assign \$lanes_en$not  = ~ m_axis_tvalid;
   always @(posedge clk)
     if (\$lane_inputs_0_offset$or ) \lane_inputs[0].offset  <= \$lane_inputs_0_offset$mux ;
   always @(posedge clk)
@@ -396,54 +364,6 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
     if (loads_position_1) \lane_inputs[4].position  <= row_constants_position;
   always @(posedge clk)
     if (loads_position_0) \lane_inputs[0].position  <= row_constants_position;
-  always @(posedge clk)
-    if (loads_row_7) \lane_inputs[7].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_7) \lane_inputs[7].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_7) \lane_inputs[7].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_6) \lane_inputs[6].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_6) \lane_inputs[6].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_6) \lane_inputs[6].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_5) \lane_inputs[5].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_5) \lane_inputs[5].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_5) \lane_inputs[5].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_4) \lane_inputs[4].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_4) \lane_inputs[4].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_4) \lane_inputs[4].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_3) \lane_inputs[3].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_3) \lane_inputs[3].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_3) \lane_inputs[3].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_2) \lane_inputs[2].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_2) \lane_inputs[2].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_2) \lane_inputs[2].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_1) \lane_inputs[1].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_1) \lane_inputs[1].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_1) \lane_inputs[1].threshold  <= row_constants_threshold;
-  always @(posedge clk)
-    if (loads_row_0) \lane_inputs[0].invalid  <= row_constants_invalid;
-  always @(posedge clk)
-    if (loads_row_0) \lane_inputs[0].complement  <= row_constants_complement;
-  always @(posedge clk)
-    if (loads_row_0) \lane_inputs[0].threshold  <= row_constants_threshold;
   always @(posedge clk)
     if (lanes_en) maximum_held_1 <= maximum;
   always @(posedge clk)
@@ -487,6 +407,20 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
   always @(posedge clk)
     if (\$is_between$any ) is_between <= 1'h1;
     else if (\$is_between$or ) is_between <= \$is_between$not ;
+  always @(posedge clk)
+    if (\$lane_inputs_7_offset$or ) \lane_inputs[7].offset  <= \$lane_inputs_7_offset$mux ;
+  always @(posedge clk)
+    if (\$lane_inputs_6_offset$or ) \lane_inputs[6].offset  <= \$lane_inputs_6_offset$mux ;
+  always @(posedge clk)
+    if (\$lane_inputs_5_offset$or ) \lane_inputs[5].offset  <= \$lane_inputs_5_offset$mux ;
+  always @(posedge clk)
+    if (\$lane_inputs_4_offset$or ) \lane_inputs[4].offset  <= \$lane_inputs_4_offset$mux ;
+  always @(posedge clk)
+    if (\$lane_inputs_3_offset$or ) \lane_inputs[3].offset  <= \$lane_inputs_3_offset$mux ;
+  always @(posedge clk)
+    if (\$lane_inputs_2_offset$or ) \lane_inputs[2].offset  <= \$lane_inputs_2_offset$mux ;
+  always @(posedge clk)
+    if (\$lane_inputs_1_offset$or ) \lane_inputs[1].offset  <= \$lane_inputs_1_offset$mux ;
   assign \$step$differ  = { \$is_between$or , ends_pass } != 2'h0;
   assign \$step$any  = | { sweep[0], rst };
   assign \$is_second$any  = | { sweep[0], rst };
@@ -495,17 +429,17 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
   assign \$step$mux_3  = ends_pass ? \$step$mux  : \$step$mux_2 ;
   mxsafe_softmax_constants row_constants (
     .clk(clk),
-    .complement(row_constants_complement),
+    .complement(of_row[50:32]),
     .digits(row_constants_digits),
     .en(in_setup),
     .factor(s_axis_summary_tdata[31:0]),
-    .invalid(row_constants_invalid),
+    .invalid(of_row[51]),
     .maximum(maximum_held_1),
     .position(row_constants_position),
     .rst(1'h0),
     .spoilt(s_axis_tuser[2]),
     .start(row_constants_start),
-    .threshold(row_constants_threshold)
+    .threshold(of_row[31:0])
   );
   mxsafe_softmax_logarithm_longest65536 sum_logarithm (
     .clk(clk),
@@ -514,7 +448,8 @@ module mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201(
     .rst(1'h0),
     .total(sum_logarithm_total)
   );
+  assign loads = { loads_row_7, loads_row_6, loads_row_5, loads_row_4, loads_row_3, loads_row_2, loads_row_1, loads_row_0 };
   assign m_axis_tdata = lane_outputs;
-  assign lane_inputs = { \lane_inputs[7].invalid , \lane_inputs[7].offset , digits_1, \lane_inputs[7].complement , \lane_inputs[4].position , \lane_inputs[7].threshold , s_axis_tdata[255:224], \lane_inputs[6].invalid , \lane_inputs[6].offset , digits_1, \lane_inputs[6].complement , \lane_inputs[4].position , \lane_inputs[6].threshold , s_axis_tdata[223:192], \lane_inputs[5].invalid , \lane_inputs[5].offset , digits_1, \lane_inputs[5].complement , \lane_inputs[4].position , \lane_inputs[5].threshold , s_axis_tdata[191:160], \lane_inputs[4].invalid , \lane_inputs[4].offset , digits_1, \lane_inputs[4].complement , \lane_inputs[4].position , \lane_inputs[4].threshold , s_axis_tdata[159:128], \lane_inputs[3].invalid , \lane_inputs[3].offset , digits_0, \lane_inputs[3].complement , \lane_inputs[0].position , \lane_inputs[3].threshold , s_axis_tdata[127:96], \lane_inputs[2].invalid , \lane_inputs[2].offset , digits_0, \lane_inputs[2].complement , \lane_inputs[0].position , \lane_inputs[2].threshold , s_axis_tdata[95:64], \lane_inputs[1].invalid , \lane_inputs[1].offset , digits_0, \lane_inputs[1].complement , \lane_inputs[0].position , \lane_inputs[1].threshold , s_axis_tdata[63:32], \lane_inputs[0].invalid , \lane_inputs[0].offset , digits_0, \lane_inputs[0].complement , \lane_inputs[0].position , \lane_inputs[0].threshold , s_axis_tdata[31:0] };
+  assign lane_inputs = { held[415], \lane_inputs[7].offset , digits_1, held[414:396], \lane_inputs[4].position , held[395:364], s_axis_tdata[255:224], held[363], \lane_inputs[6].offset , digits_1, held[362:344], \lane_inputs[4].position , held[343:312], s_axis_tdata[223:192], held[311], \lane_inputs[5].offset , digits_1, held[310:292], \lane_inputs[4].position , held[291:260], s_axis_tdata[191:160], held[259], \lane_inputs[4].offset , digits_1, held[258:240], \lane_inputs[4].position , held[239:208], s_axis_tdata[159:128], held[207], \lane_inputs[3].offset , digits_0, held[206:188], \lane_inputs[0].position , held[187:156], s_axis_tdata[127:96], held[155], \lane_inputs[2].offset , digits_0, held[154:136], \lane_inputs[0].position , held[135:104], s_axis_tdata[95:64], held[103], \lane_inputs[1].offset , digits_0, held[102:84], \lane_inputs[0].position , held[83:52], s_axis_tdata[63:32], held[51], \lane_inputs[0].offset , digits_0, held[50:32], \lane_inputs[0].position , held[31:0], s_axis_tdata[31:0] };
 endmodule
 `default_nettype wire

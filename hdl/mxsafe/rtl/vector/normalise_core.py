@@ -165,6 +165,11 @@ class NormaliseCoreConfiguration(Configuration):
     lane = Part(RowLane, softmax=lambda core: core.shared)
 
     @property
+    def stored_bits(self) -> int:
+        """If it is `shared`: bits of a row that can be kept for something else."""
+        return self.row.stored_bits
+
+    @property
     def token(self) -> data.StructLayout:
         """Purpose of a beat, if any, and whether it ends its pass.
 
@@ -223,6 +228,10 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     adds, clears : In(1)
         As well, for something else: squares, as lanes give them, are to be added; sums are to
         become 0.
+    stored, stores : In(stored_bits), In(rows)
+        As well, for something else: bits to keep, and for which rows.
+    held : Out(array)
+        As well: what is kept of each row, until there is a beat.
     totals : Out(array)
         As well: sums, `settling` cycles after what they are of.
     epsilon : In(32)
@@ -289,6 +298,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                     "adds": In(1),
                     "clears": In(1),
                     "totals": Out(data.ArrayLayout(config.row.sum_bits, config.rows)),
+                    "stored": In(config.stored_bits),
+                    "stores": In(config.rows),
+                    "held": Out(data.ArrayLayout(config.stored_bits, config.rows)),
                 }
                 if config.shared
                 else {}
@@ -307,7 +319,14 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             if config.sweeps:
                 m.d.comb += unit.begins.eq(self.sweep.begins)
             if config.shared:
-                m.d.comb += [unit.other.eq(self.other), unit.clear.eq(self.clears)]
+                start, end = number * config.row.rows, (number + 1) * config.row.rows
+                m.d.comb += [
+                    unit.other.eq(self.other),
+                    unit.clear.eq(self.clears),
+                    unit.stored.eq(self.stored),
+                    unit.stores.eq(self.stores[start:end]),
+                    *(self.held[start + row].eq(kept) for row, kept in enumerate(unit.held)),
+                ]
         en = Signal(name="en")
         more: Value = Const(0, 1)  # a beat that is no result of its lanes
         if config.sums or config.sweeps:

@@ -29,6 +29,8 @@ _PARTS = 3
 """Parts of a sum; the carry of each goes on to the next one in the cycle that follows."""
 _FEW_LANES = 4
 """Lanes of a row that one register of a mean drives."""
+_FLAGS = 2
+"""Bits beside the base of a row: `constant` and `not_finite`."""
 _LEADING = MANTISSA_BITS + 1
 """Where the first bit of a sum is at least, once it is a number: there is a bit to round by."""
 
@@ -119,6 +121,12 @@ class NormaliseRowConfiguration(Configuration):
         return _PARTS - 1 + self.sweeps
 
     @property
+    def stored_bits(self) -> int:
+        """Bits of a row that can be kept for something else."""
+        mean = self.widths.window + 1 if self.centre else 0
+        return self.widths.reciprocal + BASE_BITS + _FLAGS + mean
+
+    @property
     def divisor_bits(self) -> int:
         """Bits of a number of beats, with what the span has beyond a power of four, or more."""
         return max(self.widths.variance, (self.depth << self.span_bits % 2).bit_length())
@@ -190,6 +198,10 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         As well: sums become 0.
     totals : Out(array)
         As well.
+    stored, stores : In(stored_bits), In(rows)
+        As well: bits to keep, for which of the rows.
+    held : Out(array)
+        As well: what is kept of each row. It stands where what is known of a row would.
     negative : In(rows)
         With `sums`, beside addends: that of the row is the one's complement of a magnitude.
     add : In(1)
@@ -241,7 +253,14 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 else {}
             ),
             **(
-                {"other": In(1), "clear": In(1), "totals": Out(each(config.sum_bits))}
+                {
+                    "other": In(1),
+                    "clear": In(1),
+                    "totals": Out(each(config.sum_bits)),
+                    "stored": In(config.stored_bits),
+                    "stores": In(config.rows),
+                    "held": Out(each(config.stored_bits)),
+                }
                 if config.shared
                 else {}
             ),
@@ -379,12 +398,24 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             self._keep_means(m, keep & ~deviates, is_row, kept_mean)
         of_deviation = Cat(base, constant, not_finite)
         keeps_base = named(m, "keeps_base", 1, keep & (deviates | found_sum.on))
-        for index, kept in enumerate(_kept(m, "deviation", keeps_base, is_row, of_deviation)):
+        other = self._other()
+        ends = widths.reciprocal, widths.reciprocal + len(of_deviation)
+        others = [
+            other and _Other(other.on, other.value[at], other.writes)
+            for at in (slice(0, ends[0]), slice(*ends))
+        ]
+        bases = _kept(m, "deviation", keeps_base, is_row, of_deviation, others[1])
+        for index, kept in enumerate(bases):
             m.d.comb += Cat(self.base[index], self.constant[index], self.not_finite[index]).eq(kept)
         # With a mean it makes room for factors of squares.
         factor = Mux(deviates, reciprocal, 0) if config.centre else reciprocal
-        for index, kept in enumerate(_kept(m, "factor", keep, is_row, factor)):
+        factors = _kept(m, "factor", keep, is_row, factor, others[0])
+        for index, kept in enumerate(factors):
             m.d.comb += self.reciprocal[index].eq(kept)
+        if config.shared:
+            for index, (factor, base) in enumerate(zip(factors, bases, strict=True)):
+                mean = self.mean[index * config.copies] if config.centre else Const(0, 0)
+                m.d.comb += self.held[index].eq(Cat(factor, base, mean))
         if config.statistics:
             word = _reciprocal_word(m, reciprocal, power, constant, not_finite)
             words = _kept(m, "reciprocal_deviation", keep & deviates, is_row, word)
@@ -395,23 +426,39 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             for index, kept in enumerate(_kept(m, "mean_word", keep & ~deviates, is_row, word)):
                 m.d.comb += self.statistics[index].mean.eq(kept)
 
+    def _other(self) -> "_Other | None":
+        """What is kept for something else, if it is shared."""
+        return _Other(self.other, self.stored, self.stores) if self.config.shared else None
+
     def _keep_means(self, m: Module, write: Value, is_row: list[Signal], mean: Value) -> None:
         """Means of rows; the lower bits are those that are 0 while values are added up."""
         uncentred = ~self.centred if self.config.optional else Const(0, 1)
         uncentred = named(m, "has_no_mean", 1, uncentred)
-        early = named(m, "mean_begins_with_0", 1, self.leaves | uncentred)
+        other = self._other()
+        early: Value = self.leaves | uncentred
+        if other:
+            # What is kept for something else makes room once that has ended.
+            kept_other = Signal(name="was_other")
+            m.d.sync += kept_other.eq(other.on)
+            early = (early | kept_other) & ~other.on
+            mean = Mux(other.on, other.value[-len(mean) :], mean)
+        early = named(m, "mean_begins_with_0", 1, early)
         bits = self.config.widths.window + 1 - EARLY_BITS
-        following = named(m, "mean_high", bits, Mux(uncentred, 0, mean[EARLY_BITS:]))
+        zero = uncentred & ~other.on if other else uncentred
+        following = named(m, "mean_high", bits, Mux(zero, 0, mean[EARLY_BITS:]))
         for index, here in enumerate(is_row):
             low = Signal(EARLY_BITS, name=f"mean_low_{index}")
             high = Signal(bits, name=f"mean_high_{index}", reset_less=True)
-            found = named(m, f"mean_is_found_{index}", 1, write & here)
+            found: Value = write & here
+            if other:
+                found = found | other.writes[index]
+            found = named(m, f"mean_is_found_{index}", 1, found)
             with m.If(early):
                 m.d.sync += low.eq(0)
             with m.Elif(found):
                 m.d.sync += low.eq(mean[:EARLY_BITS])
             copies: list[Value] = [high]
-            writes = named(m, f"writes_mean_{index}", 1, uncentred | found)
+            writes = named(m, f"writes_mean_{index}", 1, zero | found)
             with m.If(writes):
                 m.d.sync += high.eq(following)
             if self.config.copies > 1:
@@ -756,10 +803,31 @@ def _of_row(m: Module, name: str, is_row: list[Signal], values: Sequence[Value])
     return gated_or(m, name, zip(is_row, values, strict=True))
 
 
-def _kept(m: Module, name: str, write: Value, is_row: list[Signal], value: Value) -> list[Signal]:
+@dataclass(frozen=True)
+class _Other:
+    """What registers keep for something else, if that is on, and where it is written."""
+
+    on: Value
+    value: Value
+    writes: Value
+
+
+def _kept(
+    m: Module,
+    name: str,
+    write: Value,
+    is_row: list[Signal],
+    value: Value,
+    other: _Other | None = None,
+) -> list[Signal]:
     """A value that is kept for each row."""
+    if other:
+        value = named(m, f"{name}_or_other", len(value), Mux(other.on, other.value, value))
     kept = [Signal(len(value), name=f"{name}_{i}", reset_less=True) for i in range(len(is_row))]
     for index, (register, here) in enumerate(zip(kept, is_row, strict=True)):
-        with m.If(named(m, f"keeps_{name}_{index}", 1, write & here)):
+        keeps = write & here
+        if other:
+            keeps = keeps | other.writes[index]
+        with m.If(named(m, f"keeps_{name}_{index}", 1, keeps)):
             m.d.sync += register.eq(value)
     return kept

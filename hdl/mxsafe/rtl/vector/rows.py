@@ -272,6 +272,15 @@ class Rows(Unit[RowsConfiguration]):
             norm.clears.eq(softmax.clears),
             softmax.totals.as_value().eq(Cat(total[low : low + bits] for total in norm.totals)),
         ]
+        room = norm.config.stored_bits
+        of_row = softmax.of_row.as_value()
+        m.d.comb += [norm.stored.eq(of_row[:room]), norm.stores.eq(softmax.loads)]
+        for row, loads in enumerate(softmax.loads):
+            # What norms have no room for.
+            rest = Signal(len(of_row) - room, name=f"rest_of_row_{row}", reset_less=True)
+            with m.If(loads):
+                m.d.sync += rest.eq(of_row[room:])
+            m.d.comb += softmax.held[row].as_value().eq(Cat(norm.held[row], rest))
         en = named(m, "lanes_en", 1, Mux(is_softmax, softmax.lanes_en, norm.lanes_en))
         for number in range(self.config.lanes):
             # It holds data alone.

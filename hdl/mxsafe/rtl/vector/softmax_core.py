@@ -110,6 +110,12 @@ class SoftmaxCoreConfiguration(SoftmaxPartConfiguration, SoftmaxRowsConfiguratio
         return data.ArrayLayout(32, self.lanes)
 
     @property
+    def of_row(self) -> data.StructLayout:
+        """Constants of a row's maximum."""
+        bits = self.widths.window_bits
+        return data.StructLayout({"threshold": 32, "complement": bits, "invalid": 1})
+
+    @property
     def summary(self) -> data.StructLayout:
         """Summary of rows, known before they come."""
         return data.StructLayout({"factor": 32, "maxima": data.ArrayLayout(32, self.rows)})
@@ -139,6 +145,10 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         As well: lanes have terms, which are to be added; sums are to become 0.
     totals : In(array)
         As well: sums.
+    of_row, loads : Out(struct), Out(rows)
+        As well: constants of a row, and which row's they are, if any.
+    held : In(array)
+        As well: constants of each row, as they were loaded last.
     s_axis_tdata : In(array)
         Keys, see `RowLane`.
     s_axis_tlast : In(1)
@@ -171,6 +181,9 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
                     "adds": Out(1),
                     "clears": Out(1),
                     "totals": In(data.ArrayLayout(config.logarithm.total_bits, config.lanes)),
+                    "of_row": Out(config.of_row),
+                    "loads": Out(config.rows),
+                    "held": In(data.ArrayLayout(config.of_row, config.rows)),
                 }
                 if config.shared
                 else {}
@@ -212,8 +225,18 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             ]
             return
         first = self.config.choosing + constants.latency
+        found = Cat(constants.threshold, constants.complement, constants.invalid)
+        if self.config.shared:
+            m.d.comb += self.of_row.as_value().eq(found)
         for number, row in enumerate(rows):
             loads = tokens.at("setup", f"loads_row_{number}", first + number)
+            if self.config.shared:
+                held = self.held[number]
+                m.d.comb += [
+                    self.loads[number].eq(loads),
+                    Cat(row.threshold, row.complement, row.invalid).eq(held.as_value()),
+                ]
+                continue
             with m.If(loads):
                 m.d.sync += [
                     row.threshold.eq(constants.threshold),
@@ -382,9 +405,14 @@ class _Row:
 
     def __init__(self, m: Module, config: SoftmaxCoreConfiguration, number: int) -> None:
         name, widths = f"row_{number}", config.widths
-        self.threshold = Signal(32, name=f"{name}_threshold", reset_less=True)
-        self.complement = Signal(widths.window_bits, name=f"{name}_complement", reset_less=True)
-        self.invalid = Signal(name=f"{name}_is_invalid", reset_less=True)
+        registered = not config.shared
+
+        def constant(name: str, bits: int) -> Signal:
+            return Signal(bits, name=name, reset_less=registered)
+
+        self.threshold = constant(f"{name}_threshold", 32)
+        self.complement = constant(f"{name}_complement", widths.window_bits)
+        self.invalid = constant(f"{name}_is_invalid", 1)
         self.offset = Signal(widths.product_bits, name=f"{name}_offset", reset_less=True)
         self._bits = widths.total_bits(config.longest)
         bits = self._bits + (1 if config.along == "beats" else 0)
