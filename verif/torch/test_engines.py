@@ -243,6 +243,14 @@ def test_codes_and_scales_of_other_kinds() -> None:
         "not (3, 1)",
     ):
         mxt.QuantizedTensor(q.codes, q.scales[1:], *rest).dequantize()
+    gone = q.scales.clone()
+    gone.untyped_storage().resize_(0)
+    with raises(
+        ValueError,
+        "codes and scales must have their numbers in memory, not Tensor of shape (4, 1) without "
+        "any",
+    ):
+        mxt.QuantizedTensor(q.codes, gone, *rest).dequantize()
     shared = mxt.quantize(drawn(4, 64), "nvfp4")
     shared.scales[0, 0] = 0x80
     with raises(ValueError, "scales must be non-negative codes of float8_e4m3fn, not 0x80"):

@@ -366,6 +366,18 @@ def test_schedulers_see_steps(optimise: Any) -> None:
         assert torch.equal(tensor, before[name])
 
 
+def test_only_rates_change_after_compiling() -> None:
+    model, given = _perceptron(), _rows()
+    optimiser = _momentum(model.parameters())
+    step = mxt.compile_step(model, nn.CrossEntropyLoss(), optimiser, given, engine="model")
+    optimiser.param_groups[0]["momentum"] = 0.25
+    with pytest.raises(
+        ValueError, match=r"^optimizer must be Sgd\(.*in all but lr, not Sgd\(momentum=0.25"
+    ):
+        step(*given)
+    assert step.steps == 0
+
+
 def test_what_pytorch_does_not_train_stays() -> None:
     """Parameters without a gradient, and rows of padding."""
     torch.manual_seed(7)

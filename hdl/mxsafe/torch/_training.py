@@ -296,7 +296,14 @@ class TrainingStep:
         return {name: ports[name].taken(one) for name, one in known.items()}
 
     def _rates(self) -> dict[str, Floats]:
-        """Rates of this step, which the optimiser's groups say."""
+        """Rates of this step, which the optimiser's groups say; all else is as it was compiled."""
+        for one in self._trained:
+            now = optimiser_of(self._optimizer, self._optimizer.param_groups[one.group])
+            if now != one.optimiser:
+                raise ValueError(
+                    f"optimizer must be {one.optimiser}, as it was compiled, in all but lr, not "
+                    f"{now}"
+                )
         return {
             one.rate(name): np.full(1, number, np.float32)
             for one in self._trained
