@@ -512,9 +512,13 @@ class Resident:
         wanted = [name for name in self._inputs if name not in self.kept]
         if sorted(given) != sorted(wanted):
             raise ValueError(f"inputs must be {', '.join(wanted)}, not {', '.join(given)}")
+        host = self.compiled.host
+        used = {id(one) for value in host.values for one in value.inputs}
+        used |= {id(host.values[at]) for part in self.compiled.parts for at in part.feeds}
+        used |= {id(one) for name, one in host.outputs.items() if name not in self._places}
         known: dict[int, NDArray[Any]] = {}
         done: set[int] = set()
-        for value in self.compiled.host.values:
+        for value in host.values:
             if value.op == "input":
                 if value.name not in self.kept:
                     known[id(value)] = _port(value).taken(given[value.name])
@@ -528,14 +532,13 @@ class Resident:
                     done.add(number)
                     self._run(number, known, run or _interpreted)
                 part = self.compiled.parts[number]
-                if output not in dict(part.kept).values():
+                if id(value) in used:
                     known[id(value)] = part.output(self.memories[number], output)
             else:
                 known[id(value)] = computed(value, [known[id(one)] for one in value.inputs])
-        outputs = self.compiled.host.outputs
         for name in self._by_host:
-            self._by_host[name] = known[id(outputs[name])]
-        return {name: known[id(one)] for name, one in outputs.items() if name not in self.kept}
+            self._by_host[name] = known[id(host.outputs[name])]
+        return {n: known[id(one)] for n, one in host.outputs.items() if n not in self.kept}
 
     def _run(self, number: int, known: Mapping[int, NDArray[Any]], run: Run) -> None:
         """Write what a program takes, and run it."""

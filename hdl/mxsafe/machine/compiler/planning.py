@@ -113,13 +113,15 @@ class State:
     """An input that stays in memory, the output that it becomes, and how it is read there.
 
     Operands that are made of it alone stay too, converted where it is updated, but those in some
-    placements that cannot be had there.
+    placements that cannot be had there. A kernel of its own has to store the new values if that
+    which computes them first reads old ones later on.
     """
 
     old: Value
     new: Value
     placements: list[Placement] = field(default_factory=list)
     converted_again: set[Key] = field(default_factory=set)
+    apart: bool = False
 
 
 def planned(
@@ -171,7 +173,13 @@ def _kept(
     inputs = {value.name: value for value in graph.values if value.op == "input"}
     states = [State(inputs[name], graph.outputs[new]) for name, new in kept.items()]
     joined = {id(one) for value in graph.values for one in _joined(value)}
-    states = [one for one in states if id(one.old) not in joined]
+    # What the host lays out, and what two states become, has no place of its own.
+    becomes = Counter(id(one.new) for one in states)
+    states = [
+        one
+        for one in states
+        if id(one.old) not in joined and one.new.op != "gather" and becomes[id(one.new)] == 1
+    ]
     for one in states:  # vectors are read along lanes
         p = natural(one.old)
         one.placements += [p.turned()] if p.matrices * p.lanes == 1 else []
@@ -179,6 +187,10 @@ def _kept(
         made = Plan(graph, configuration, block, apart, states, tight=tight)
         made.plan()
         if made.again:
+            continue
+        for state in made.mixed:
+            states.remove(state)
+        if made.mixed:
             continue
         if not made.missing:
             return made
@@ -249,9 +261,10 @@ class Plan:
     ) -> None:
         self._graph, self.block, self._apart, self._tight = graph, block, apart, tight
         self.states = {id(state.old): state for state in states}
-        self._updates = {id(state.new) for state in states}
+        self._updates = {id(state.new) for state in states if not state.apart}
         self._reads: list[tuple[Kernel, State, Placement]] = []
         self.missing: list[tuple[State, Placement]] = []
+        self.mixed: list[State] = []
         self.again = False
         self._kept_operands: dict[int, tuple[State, Kernel, list[Kernel]]] = {}
         self.codes: list[Codes] = []
@@ -412,14 +425,60 @@ class Plan:
     def _read_states(self) -> None:
         """Let what overwrites a state come after all that read it."""
         makers = {id(one.operand): one for one in self.kernels if one.operand is not None}
+        own: dict[int, list[tuple[State, Placement]]] = {}
         for kernel, state, placement in self._reads:
             stored = self.stored[id(state.new)]
             if not any(self._covers(state.new, one.placement, [placement]) for one in stored):
                 self.missing.append((state, placement))
             reader = makers.get(id(kernel), kernel)
+            own.setdefault(id(reader), []).append((state, placement))
             for maker in (one.maker for one in stored):
                 if reader is not maker:
                     maker.after.append(reader)
+        for state in self.states.values():
+            for one in self.stored.get(id(state.new), ()):
+                read = [p for of, p in own.get(id(one.maker), ()) if of is state]
+                if self._reads_what_it_wrote(one, state, read):
+                    state.apart |= one.of is not None
+                    self.again |= one.of is not None
+                    self.mixed += [state] if one.of is None and state not in self.mixed else []
+
+    def _reads_what_it_wrote(self, stored: Kernel, state: State, read: list[Placement]) -> bool:
+        """Whether a kernel that overwrites a state may read new values in place of old ones.
+
+        Its regions come one after the other: each must read the places that it writes, no others.
+        What is stored as soon as it is computed must have all reads of the kernel below it.
+        """
+        if any(p.key != stored.placement.key for p in read):
+            return True
+        if stored.of is None:
+            return False
+        below = self._reads_below(stored.of, stored.root, stored.placement, state, set())
+        return below < len(read)
+
+    def _reads_below(
+        self, kernel: Kernel, value: Value, p: Placement, state: State, seen: set[tuple[int, Key]]
+    ) -> int:
+        """How often what a kernel computes a value from is a state's old value."""
+        found = 0
+        for source, own in self.resolve(value, p):
+            key = id(source), own.key
+            if source is state.old:
+                found += 1
+            elif key in kernel.placed and key not in seen:
+                seen.add(key)
+                inputs = self.inputs(source, own)
+                found += sum(self._reads_below(kernel, *one, state, seen) for one in inputs)
+        return found
+
+    def inputs(self, value: Value, p: Placement) -> list[tuple[Value, Placement]]:
+        """What vector units compute a value from, and in which placements; a product ends it."""
+        if value.op == "product":
+            return []
+        if value.op == "arithmetic" and len(value.inputs) == 2:
+            sides = self.binary[id(value), p.key]
+            return [sides.x, sides.y]
+        return [(value.inputs[0], summed(value, p) if value.op == "sum" else p)]
 
     def _fail(self) -> None:
         message = "\n".join(self._errors)

@@ -54,7 +54,7 @@ def inner_of(plan: Plan, kernel: Kernel) -> Inner | None:
     value, p = kernel.root, kernel.placement
     # Without a reduction of its own, all of it is before that of the operand that it makes.
     found = Inner(value, p, True)
-    last = True
+    last, reduced = True, False
     while True:
         parts = plan.resolve(value, p)
         if len(parts) > 1:
@@ -64,7 +64,9 @@ def inner_of(plan: Plan, kernel: Kernel) -> Inner | None:
         if key not in kernel.placed:
             return None
         if value.op == "product":
-            return found
+            # Rows are reduced whole, not in pieces; what is stored within is computed once.
+            apart = reduced or (kernel.also and found.value is not kernel.root)
+            return None if apart else found
         below = key != (id(found.value), found.placement.key)
         if value.op in REDUCTIONS or value.op == "sum":
             value, p = value.inputs[0], summed(value, p) if value.op == "sum" else p
@@ -73,17 +75,16 @@ def inner_of(plan: Plan, kernel: Kernel) -> Inner | None:
                 return None
             own = parts[0]
             last &= kernel.placed.get((id(own[0]), own[1].key)) == 1
-            found = Inner(*own, last)
+            found, reduced = Inner(*own, last), False
         elif below and kernel.placed[key] > 1:
             return None
         elif value.op == "arithmetic" and len(value.inputs) == 2:
             last = False
-            sides = plan.binary[key]
-            own_sides = [
-                side for side in (sides.x, sides.y) if _leads_to_product(plan, kernel, *side)
-            ]
+            sides = plan.inputs(value, p)
+            own_sides = [side for side in sides if _leads_to_product(plan, kernel, *side)]
             if len(own_sides) != 1:
                 return None
+            reduced |= any(_reduces(plan, kernel, *one) for one in sides if one is not own_sides[0])
             value, p = own_sides[0]
         else:
             value = value.inputs[0]
@@ -100,11 +101,18 @@ def _leads_to_product(plan: Plan, kernel: Kernel, value: Value, p: Placement) ->
         return False
     if value.op == "product":
         return True
-    if value.op == "arithmetic" and len(value.inputs) == 2:
-        sides = plan.binary[key]
-        return any(_leads_to_product(plan, kernel, *side) for side in (sides.x, sides.y))
-    p = summed(value, p) if value.op == "sum" else p
-    return _leads_to_product(plan, kernel, value.inputs[0], p)
+    return any(_leads_to_product(plan, kernel, *one) for one in plan.inputs(value, p))
+
+
+def _reduces(plan: Plan, kernel: Kernel, value: Value, p: Placement) -> bool:
+    """Whether a kernel reduces rows for a value."""
+    return any(
+        one.op in REDUCTIONS
+        or one.op == "sum"
+        or any(_reduces(plan, kernel, *each) for each in plan.inputs(one, own))
+        for one, own in plan.resolve(value, p)
+        if (id(one), own.key) in kernel.placed
+    )
 
 
 class Region:

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.compiler.kernels import Kernel, Task
 from mxsafe.machine.compiler.panels import Side, parts_of_k
+from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
 
 # Beats and scale entries beside the operands that stay, by kernel, matrix and buffer.
@@ -45,6 +46,13 @@ def _early(order: Sequence[Task], needs: "_Needs") -> list[Task]:
     """Move tasks of one result alone to where all else that it needs has been done."""
     places = {(id(kernel), matrix): at for at, (kernel, matrix) in enumerate(order)}
     of = [sorted({places[id(one), own] for one, own in needs.of(*task)}) for task in order]
+    for at, (kernel, _) in enumerate(order):
+        later = {order[one][0].root.name for one in of[at] if one > at} - {kernel.root.name}
+        if later:  # only what overwrites a state waits for what needs it; one may be made twice
+            raise CompileError(
+                f"{min(later)} and {kernel.root.name} wait for each other: a state must be read "
+                "before it is overwritten"
+            )
     results: list[set[int]] = [set() for _ in order]
     for at in reversed(range(len(order))):
         results[at] = results[at] or {at}

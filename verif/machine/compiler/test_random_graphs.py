@@ -1,0 +1,101 @@
+"""Random graphs: programs have the bits of the models, whatever is reduced, kept or overwritten."""
+
+import random
+
+import numpy as np
+import pytest
+
+from mxsafe.machine.compiled import Resident, compile_graph
+from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.graph import Graph, Value
+from mxsafe.model.graph import GraphModel
+
+COUNT = 150
+STATES = 3
+
+
+def operation(drawn: random.Random, g: Graph, values: list[Value], weights: list[Value]) -> Value:
+    """Some operation of values that are there already."""
+    a, b = drawn.choice(values[-4:]), drawn.choice(values)
+    made = {
+        "product": lambda: g.matmul(a, drawn.choice(weights)),
+        "add": lambda: g.add(a, b),
+        "multiply": lambda: g.multiply(a, b),
+        "softmax": lambda: g.softmax(a),
+        "layer_norm": lambda: g.norm("layer_norm", a),
+        "rms_norm": lambda: g.norm("rms_norm", a),
+        "function": lambda: g.function(drawn.choice(["gelu", "tanh", "relu"]), a),
+        "scale": lambda: g.scale(a, 0.3),
+        "roll": lambda: g.gather([a], np.roll(np.arange(a.size).reshape(a.shape), 16, 1)),
+        "sum": lambda: g.add(g.broadcast(g.reshape(g.sum(a), (a.shape[0], 1)), a.shape), a),
+    }
+    return made[drawn.choice([*made, "product", "add"])]()
+
+
+def graph_of(drawn: random.Random, states: int) -> Graph:
+    """A graph with so many states, each overwritten by something that is computed."""
+    g = Graph()
+    rows, width = drawn.choice([8, 16, 24, 40]), drawn.choice([16, 32, 48, 72])
+    values = [g.input(name, (rows, width)) for name in "xy"]
+    weights = [g.input(f"w{at}", (width, width)) for at in range(2)]
+    kept = [g.input(f"s{at}", (rows, width)) for at in range(states)]
+    values += kept
+    first = len(values)
+    for _ in range(drawn.randint(3, 8)):
+        values.append(operation(drawn, g, values, weights))
+    for old in kept:
+        g.update(old, drawn.choice(values[first:]))
+    g.output("result", values[-1])
+    return g
+
+
+def given_to(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    inputs = [value for value in graph.values if value.op == "input"]
+    return {one.name: rng.standard_normal(one.shape).astype(np.float32) for one in inputs}
+
+
+@pytest.mark.parametrize("block", [64, (8, 8)], ids=str)
+def test_programs_have_the_bits_of_the_models(block: int | tuple[int, int]) -> None:
+    for seed in range(COUNT):
+        graph = graph_of(random.Random(seed), 0)
+        given = given_to(graph, seed)
+        found = compile_graph(graph, block=block)(*given.values())
+        wanted = GraphModel(graph, block=block)(given)["result"]
+        assert np.array_equal(found.view("u4"), wanted.view("u4")), seed
+
+
+@pytest.mark.parametrize("block", [64, (8, 8)], ids=str)
+def test_states_are_read_before_they_are_overwritten(block: int | tuple[int, int]) -> None:
+    compared = 0
+    for seed in range(COUNT):
+        graph = graph_of(random.Random(seed), 1 + seed % STATES)
+        state = {name: given_to(graph, seed)[name] for name in graph.kept}
+        try:
+            resident = Resident(compile_graph(graph, block=block), state)
+        except CompileError as error:
+            assert "must be read before it is overwritten" in str(error)
+            continue
+        for step in range(2):
+            given = {n: x for n, x in given_to(graph, seed + step).items() if n not in state}
+            found = resident.run(given)
+            wanted = GraphModel(graph, block=block)({**given, **state})
+            state = {name: wanted[name] for name in state}
+            found |= {name: resident.read(name) for name in resident.kept}
+            for name, one in found.items():
+                assert np.array_equal(one.view("u4"), wanted[name].view("u4")), (seed, name)
+            compared += 1
+    assert compared > COUNT
+
+
+def test_what_needs_old_and_new_is_refused() -> None:
+    """New values of a state stand in the place of the old ones, so one of both is gone."""
+    g = Graph()
+    x, old, other = (g.input(name, (8, 32)) for name in ("x", "old", "other"))
+    new = g.softmax(x)
+    g.update(old, new)
+    g.update(other, g.add(new, g.scale(old, 0.3)))
+    g.output("result", g.function("relu", new))
+    zeros = np.zeros((8, 32), np.float32)
+    with pytest.raises(CompileError, match="wait for each other: a state must be read before it"):
+        Resident(compile_graph(g), {"old": zeros, "other": zeros})
