@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import mxsafe as mx
 from mxsafe.formats import mx_format
 from verif.support.tests import raises
 
@@ -206,6 +207,16 @@ def test_equal_blocks_of_other_types_are_refused() -> None:
     for axis in (True, 1.0):
         with raises(ValueError, f"axis must be an integer for 1-D blocks, not {axis!r}"):
             mxt.quantize(t, axis=axis)
+
+
+@pytest.mark.parametrize("rounding", ["rne", "rna", "rtz"])
+def test_quotients_beyond_every_format_saturate(rounding: str) -> None:
+    x = torch.exp2(torch.arange(-20.0, 120.0))[:, None].expand(-1, 16) * 1.25
+    given = {"tensor_scale": np.float32(1e-30), "rounding": rounding}
+    found = mxt.quantize(x, "nvfp4", engine="torch", **given)
+    wanted = mx.quantize(x.numpy(), "nvfp4", **given)
+    assert np.array_equal(found.codes.numpy(), wanted.codes)
+    assert np.array_equal(found.scales.numpy(), wanted.scales)
 
 
 def test_what_cannot_be_hashed() -> None:

@@ -207,8 +207,8 @@ def _quotients(numerator: torch.Tensor, divisor: torch.Tensor, layout: Layout) -
     over, and on which side.
     """
     narrow = layout.real == torch.float32
-    # Beyond all formats, and still finite times any scale.
-    far = 2.0**120 if narrow else 2.0**900
+    # Beyond all formats; the power of two that is added to round it is still finite.
+    far = 2.0**100 if narrow else 2.0**900
     quotient = (numerator / divisor).clamp_max_(far).to(layout.real)
     bits = quotient.view(layout.integer)
     spare = (1 << 2) - 1 if narrow else (1 << 9) - 1
