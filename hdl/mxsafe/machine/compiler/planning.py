@@ -188,9 +188,8 @@ def _kept(
         made.plan()
         if made.again:
             continue
-        for state in made.mixed:
-            states.remove(state)
         if made.mixed:
+            states = [one for one in states if id(one) not in made.mixed]
             continue
         if not made.missing:
             return made
@@ -231,8 +230,11 @@ class Plan:
     ----------
     missing : list of tuple
         Of the states, and placements in which they are read and not written.
+    mixed : set of int
+        States whose places a kernel would read after it has written them: they cannot stay.
     again : bool
-        Whether states were read as operands that are not made where they are updated.
+        Whether states were read as operands that are not made where they are updated, or by what
+        had stored the new values already.
     kernels : list of Kernel
         In the order of the graph, once there is a plan.
     stored : dict of int to list
@@ -264,7 +266,7 @@ class Plan:
         self._updates = {id(state.new) for state in states if not state.apart}
         self._reads: list[tuple[Kernel, State, Placement]] = []
         self.missing: list[tuple[State, Placement]] = []
-        self.mixed: list[State] = []
+        self.mixed: set[int] = set()
         self.again = False
         self._kept_operands: dict[int, tuple[State, Kernel, list[Kernel]]] = {}
         self.codes: list[Codes] = []
@@ -439,9 +441,10 @@ class Plan:
             for one in self.stored.get(id(state.new), ()):
                 read = [p for of, p in own.get(id(one.maker), ()) if of is state]
                 if self._reads_what_it_wrote(one, state, read):
-                    state.apart |= one.of is not None
-                    self.again |= one.of is not None
-                    self.mixed += [state] if one.of is None and state not in self.mixed else []
+                    if one.of is None:
+                        self.mixed.add(id(state))
+                    else:
+                        state.apart = self.again = True
 
     def _reads_what_it_wrote(self, stored: Kernel, state: State, read: list[Placement]) -> bool:
         """Whether a kernel that overwrites a state may read new values in place of old ones.
