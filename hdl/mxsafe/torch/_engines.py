@@ -223,10 +223,10 @@ class Compiled:
                 self.run(*tensors)
             return
         addresses = [
-            0 if t is None else t.data_ptr() for t in tensors if t is None or t.is_contiguous()
+            0 if t is None else t.data_ptr() or _nowhere(t)
+            for t in tensors
+            if t is None or t.is_contiguous()
         ]
-        if len(addresses) < len(tensors) or not all(addresses):
-            _require_memory(tensors)
         if self._whole is None or len(addresses) < len(tensors):
             self._run_in_parts(tensors)
         else:
@@ -247,21 +247,21 @@ class Compiled:
             of_parts = [
                 t if t is None else t[here if t.shape == shape else blocks] for t in ordered
             ]
-            call(*[0 if part is None else part.data_ptr() for part in of_parts])
+            call(*[0 if t is None else t.data_ptr() or _nowhere(t) for t in of_parts])
 
         size = math.prod(shape)
         part = max(min(math.ceil(size / _engines.cores()), 2 * _LEAST_PART), _LEAST_PART)
         _engines.run(compiled_code(), work, parts(shape, lengths, part, in_order=True))
 
 
-def _require_memory(tensors: Sequence[torch.Tensor | None]) -> None:
-    """Refuse tensors without numbers, which compiled code would look for at address 0."""
-    for t in tensors:
-        if t is not None and t.numel() and not t.data_ptr():
-            raise ValueError(
-                f"codes and scales must have their numbers in memory, not {type(t).__name__} of "
-                f"shape {tuple(t.shape)} without any"
-            )
+def _nowhere(t: torch.Tensor) -> int:
+    """The address of a tensor without memory: it must not have numbers."""
+    if t.numel():
+        raise ValueError(
+            f"codes and scales must have their numbers in memory, not {type(t).__name__} of shape "
+            f"{tuple(t.shape)} without any"
+        )
+    return 0
 
 
 KINDS = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES}
