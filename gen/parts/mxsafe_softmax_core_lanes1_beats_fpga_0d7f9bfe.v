@@ -83,10 +83,6 @@ module mxsafe_softmax_core_lanes1_beats_fpga_0d7f9bfe(
   /* verilator lint_off UNUSEDSIGNAL */
   input [51:0] held;
   wire [51:0] held;
-  input loads;
-  wire loads;
-  input [51:0] of_row;
-  wire [51:0] of_row;
   input [2:0] s_axis_tuser;
   wire [2:0] s_axis_tuser;
   /* verilator lint_on UNUSEDSIGNAL */
@@ -108,6 +104,8 @@ module mxsafe_softmax_core_lanes1_beats_fpga_0d7f9bfe(
   reg last_4;
   reg last_5;
   reg last_6;
+  output loads;
+  wire loads;
   wire loads_digits_0;
   wire loads_position_0;
   wire loads_start;
@@ -121,6 +119,8 @@ module mxsafe_softmax_core_lanes1_beats_fpga_0d7f9bfe(
   wire m_axis_tready;
   output m_axis_tvalid;
   reg m_axis_tvalid;
+  output [51:0] of_row;
+  wire [51:0] of_row;
   reg [2:0] rests;
   reg result_1;
   reg result_2;
@@ -321,6 +321,8 @@ module mxsafe_softmax_core_lanes1_beats_fpga_0d7f9bfe(
     .total(totals)
   );
   assign { lane_inputs[134:93], lane_inputs[73:64], lane_inputs[31:0] } = { \lane_inputs[0].offset , digits_0, \lane_inputs[0].position , s_axis_tdata };
+  assign loads = 1'h0;
   assign m_axis_tdata = lane_outputs;
+  assign of_row = 52'h0000000000000;
 endmodule
 `default_nettype wire

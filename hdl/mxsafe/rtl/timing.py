@@ -30,6 +30,8 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
         # Registers of the adder by default; whether scales that are looked up have their own cycle.
         "add_stages": (3, 12),
         "scales": (0, 1),
+        # Whether its MACs may serve two columns in turn.
+        "columns in turn": (1, 0),
         # Those of its own in front of each MAC, where an enable of all would be the longest path.
         "near": (0, 1),
         # Those that say that a block starts, where few gates are between registers.

@@ -37,7 +37,9 @@ class FullAdders(Unit[FullAddersConfiguration]):
     Attributes
     ----------
     a, b, c : In(bits)
+        Numbers that are added.
     sums, carries : Out(bits)
+        Two numbers of the same sum; a carry weighs twice as much.
     """
 
     def ports(self) -> Mapping[str, Member]:

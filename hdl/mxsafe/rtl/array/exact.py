@@ -116,7 +116,7 @@ class Exact(IntegerArithmetic):
             require_carry_save(self, self.formats)
         if self.interleave > 1:
             self._require_single_formats("interleave 2")
-            if self.target != "asic":
+            if not at(self, "columns in turn"):
                 raise ValueError(f"interleave must be 1 with target {self.target}, not 2")
 
     @property

@@ -376,7 +376,7 @@ class RowLane(Unit[RowLaneConfiguration]):
         factors = [half.factors() for half in halves]
         both = factors[0]
         if len(factors) > 1:
-            both = _either(is_softmax, factors[0], factors[1], config.of_norms.correction)
+            both = _either(m, is_softmax, factors[0], factors[1], config.of_norms.correction)
         cross = partial(pipe.cross, "halved")
         product = sum_of_rows(m, "product", both, cross, cross_digits=config.norms)
         lowest = min(half.lowest for half in halves)
@@ -396,21 +396,27 @@ class RowLane(Unit[RowLaneConfiguration]):
             half.give(shifted)
 
 
-def _either(is_softmax: Value, power: Factors, norm: Factors, correction: int) -> Factors:
+def _either(
+    m: Module, is_softmax: Value, power: Factors, norm: Factors, correction: int
+) -> Factors:
     """Factors of softmax, which has more and longer rows, or of a norm."""
     assert norm.complete is not None
     first, odd = divmod(power.cut - norm.cut, 2)
     # Where a digit less would put a row a bit too far, the factor is doubled.
-    factor = Mux(is_softmax, power.factor, norm.factor << odd)
+    factor = named(m, "factor_of_both", None, Mux(is_softmax, power.factor, norm.factor << odd))
     nothing = Digit(Const(0, 1), Const(0, 1), Const(0, 1))
     digits = [
         Digit(
             *(
-                Mux(is_softmax, a, b)
-                for a, b in zip(vars(mine).values(), vars(other).values(), strict=True)
+                named(
+                    m, f"digit_{place}_{part}_of_both", 1, Mux(is_softmax, own, vars(other)[part])
+                )
+                for part, own in vars(mine).items()
             )
         )
-        for mine, other in zip(power.digits, [*[nothing] * first, *norm.digits], strict=True)
+        for place, (mine, other) in enumerate(
+            zip(power.digits, [*[nothing] * first, *norm.digits], strict=True)
+        )
     ]
     bits = norm.complete[1]
     constant = constant_of(len(factor), len(digits), power.cut, bits) + correction

@@ -223,6 +223,8 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
                 rows[0].complement.eq(constants.complement),
                 rows[0].invalid.eq(constants.invalid),
             ]
+            if self.config.shared:  # so nothing is held elsewhere
+                m.d.comb += [self.of_row.as_value().eq(0), self.loads.eq(0)]
             return
         first = self.config.choosing + constants.latency
         found = Cat(constants.threshold, constants.complement, constants.invalid)

@@ -129,6 +129,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         taken = named(m, "takes_beat", 1, ready & s_axis.tvalid)
         looked = named(m, "looks_at_beat", 1, taken & looks)
         is_softmax: Value = self.is_softmax if self.config.norms else Const(1, 1)
+        is_norm = named(m, "is_norm", 1, ~is_softmax) if self.config.norms else Const(0, 1)
         with m.If(taken & ends & is_softmax):
             m.d.sync += waits.eq(1)
         with m.Elif(summary.tready & summary.tvalid):
@@ -144,8 +145,12 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         counts = self._in_lanes(m, taken, begins) if along_lanes else self._in_rows(m, taken)
         signs = [_is_negative(m, f"key_{lane}", word) for lane, word in enumerate(s_axis.tdata)]
         values = [
-            _Number(sign & is_softmax, word[:-1], count | ~is_softmax)
-            for word, sign, count in zip(s_axis.tdata, signs, counts, strict=True)
+            _Number(
+                sign & is_softmax, word[:-1], named(m, f"key_{lane}_counts", 1, count | is_norm)
+            )
+            for lane, (word, sign, count) in enumerate(
+                zip(s_axis.tdata, signs, counts, strict=True)
+            )
         ]
         ordered = [value.ordered(m, f"key_{lane}") for lane, value in enumerate(values)]
         keys = [
@@ -167,7 +172,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
                 self._largest(m, keys, found)
                 # Of a norm magnitudes are compared.
                 keys = [
-                    Cat(key[:-1], key[-1] | (sign & ~is_softmax))
+                    Cat(key[:-1], key[-1] | (sign & is_norm))
                     for key, sign in zip(keys, signs, strict=True)
                 ]
         m.d.comb += [
@@ -186,9 +191,11 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         for lane, (key, (maximum, changes)) in enumerate(zip(keys, found, strict=True)):
             before, own = maximum[MANTISSA_BITS:31], key[MANTISSA_BITS:31]
             field = named(m, f"field_{lane}", EXPONENT_BITS, Mux(changes, own, before))
+            lowest = named(m, f"field_{lane}_is_lowest", 1, ~field.any())
+            lowest_before = named(m, f"field_{lane}_was_lowest", 1, ~before.any())
             m.d.comb += [
-                self.largest[lane].eq(Cat(field[0] | ~field.any(), field[1:])),
-                self.largest_before[lane].eq(Cat(before[0] | ~before.any(), before[1:])),
+                self.largest[lane].eq(Cat(field[0] | lowest, field[1:])),
+                self.largest_before[lane].eq(Cat(before[0] | lowest_before, before[1:])),
             ]
 
     def _in_lanes(self, m: Module, taken: Value, begins: Value) -> list[Value]:
@@ -297,7 +304,8 @@ class _Number:
 
     def ordered(self, m: Module, name: str) -> Value:
         """Its key, if it counts."""
-        inverted = self.negative.replicate(len(self.magnitude))
+        negative = named(m, f"{name}_inverts", 1, self.negative)
+        inverted = negative.replicate(len(self.magnitude))
         below = named(m, f"{name}_below_sign", len(inverted), self.magnitude ^ inverted)
         return Cat(below, self.negative)
 

@@ -62,7 +62,7 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
             formats=machine.formats, block=machine.block_beats * machine.lanes, interleave=_TURNS
         )
         shape = in_turn
-    elif machine.target == "asic" and clocks == _TURNS:
+    elif at(machine, "columns in turn", of="Exact") and clocks == _TURNS:
         arithmetic = Exact(
             formats=machine.formats,
             block=machine.block_beats * machine.lanes,
