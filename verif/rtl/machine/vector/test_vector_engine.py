@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from mxsafe.machine.configuration import (
@@ -10,6 +11,7 @@ from mxsafe.machine.configuration import (
     SMALL_MACHINE,
     MachineConfiguration,
 )
+from mxsafe.machine.description import REDUCTION
 from mxsafe.tables import Grade
 from verif.rtl.machine.vector.vector_engine_checks import (
     Task,
@@ -143,6 +145,20 @@ def test_sums(grade: Grade, simulator: str, volume: Volume) -> None:
 
 
 SWEPT = small_machine(4, functions=("relu",), conversions=("blocks",))
+
+
+def test_norms_behind_softmax() -> None:
+    """What softmax keeps of rows stands where means do, and leaves no trace in the next ones."""
+    machine = replace(SWEPT, reductions=("softmax", "layer_norm"), sweeps=False)
+    usual = {"lanes": machine.rows, "d": 256, "d_stride": 20, "to_vector": 1}
+    usual |= {"x_stride": 20, "beats": 20, "rows": 6, "parameter": 0x3F800000}
+    # Of numbers that are nearly the same a mean is wanted in its lowest bits.
+    noise = np.random.default_rng(4).standard_normal((machine.vector_beats, machine.rows))
+    words = (1 + noise / 4096).astype(np.float32).view(np.uint32)
+    softmax, norm = (
+        Task({**usual, "reduction": REDUCTION[name]}, words) for name in machine.reductions
+    )
+    check_engine("icarus", vector_engine(machine), machine, [norm, softmax, norm, softmax, norm])
 
 
 @pytest.mark.parametrize("grade", ["compact", pytest.param("fine", marks=pytest.mark.variant)])
