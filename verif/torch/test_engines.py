@@ -177,6 +177,7 @@ def test_transforms_of_functions() -> None:
 
     both = 2 * mxt.fake_quantize(fixed, engine="torch")
     assert torch.equal(torch.func.vmap(one)(t), wanted + both / 2 + both / 2)
+    assert torch.equal(torch.func.vmap(lambda row: mxt.quantize(row).dequantize())(t), wanted)
     gradient = torch.func.grad(lambda row: one(row).sum())(t[0])
     assert torch.equal(gradient, torch.ones(64))
     _, tangent = torch.func.jvp(one, (t[0],), (fixed,))
@@ -193,6 +194,35 @@ def test_exported() -> None:
     assert torch.equal(program.module()(t), mxt.fake_quantize(t, "mxfp8_e4m3"))
     assert not program.constants
     assert torch.equal(program.module()(3 * t), mxt.fake_quantize(3 * t, "mxfp8_e4m3"))
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch's own, of tracing
+@pytest.mark.parametrize("engine", ["auto", "torch", "numba", "numpy"])
+def test_traces_that_would_keep_numbers_are_refused(engine: Any) -> None:
+    q = mxt.quantize(drawn(4, 64))
+    for function in (
+        lambda t: mxt.quantize(t, engine=engine).codes,
+        lambda t: mxt.fake_quantize(t, engine=engine),
+        lambda t: t + q.dequantize(),
+    ):
+        with raises(
+            RuntimeError,
+            "functions of mxsafe.torch must be traced by torch.export, not by torch.jit.trace",
+        ):
+            torch.jit.trace(function, drawn(4, 64))
+
+
+@pytest.mark.parametrize("fmt", ["mxsf", "nvfp4"])
+def test_other_default_devices(fmt: str) -> None:
+    t = drawn(4, 64)
+    wanted = mxt.fake_quantize(t, fmt)
+    with torch.device("meta"):
+        for engine in ("numba", "torch", "numpy"):
+            q = mxt.quantize(t, fmt, engine=engine)
+            back = mxt.QuantizedTensor.from_numpy(q.numpy())
+            faked = mxt.fake_quantize(t, fmt, engine=engine)
+            for values in (q.dequantize(), back.dequantize(), faked):
+                assert torch.equal(values, wanted)
 
 
 def test_equal_blocks_of_other_types_are_refused() -> None:

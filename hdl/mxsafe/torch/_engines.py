@@ -46,7 +46,10 @@ def choose_engine(
         If `name` is unknown, or the engine asked for cannot do the format or the tensor.
     ImportError
         If the engine asked for is not installed.
+    RuntimeError
+        If `torch.jit.trace` records what is done.
     """
+    require_not_traced()
     if name == "auto":
         results = memory_for(t, dtype) if is_ready(fmt, t) else None
         if results is not None:
@@ -74,6 +77,20 @@ def choose_engine(
             "engine must be 'torch' for a tensor whose numbers are not in memory, not 'numba'"
         )
     return name, results
+
+
+def require_not_traced() -> None:
+    """Refuse to be recorded by `torch.jit.trace`: it keeps the numbers of its example.
+
+    Raises
+    ------
+    RuntimeError
+        If it is recording.
+    """
+    if torch.jit.is_tracing():
+        raise RuntimeError(
+            "functions of mxsafe.torch must be traced by torch.export, not by torch.jit.trace"
+        )
 
 
 def subnormals_kept() -> AbstractContextManager[None]:

@@ -478,8 +478,8 @@ def _quantize_torch(
     t: torch.Tensor, task: Task, words: torch.Tensor | None, given: np.float32 | None
 ) -> QuantizedTensor:
     shared = _shared(t, task, given)
-    codes = torch.empty(t.shape, dtype=torch.uint8, device=t.device)
-    scales = torch.empty(task.blocks, dtype=torch.uint8, device=t.device)
+    codes = torch.empty_like(t, dtype=torch.uint8, memory_format=torch.contiguous_format)
+    scales = t.new_empty(task.blocks, dtype=torch.uint8)
     element, width = task.fmt.element, task.fmt.width
     for region in _regions(t, task):
         part = _working(t[region], task)
@@ -535,7 +535,7 @@ def _fill(
     with subnormals_kept():
         if given is None:
             given = blocks.default_tensor_scale(as_numpy(t), task.fmt, compiled_code())
-        shared = torch.tensor(given)
+        shared = torch.tensor(given, device="cpu")
         task.compiled(float(shared), fused=scales is None).run(t, words, scales, out)
         return shared
 

@@ -32,6 +32,7 @@ from mxsafe.torch._engines import (
     is_ready,
     memory_for,
     names_of,
+    require_not_traced,
     subnormals_kept,
     torch_is_exact,
 )
@@ -95,7 +96,9 @@ class QuantizedTensor:
             torch.from_numpy(part if part.flags.writeable else part.copy())
             for part in (q.codes, q.scales)
         )
-        shared = None if q.tensor_scale is None else torch.tensor(q.tensor_scale)
+        shared = None
+        if q.tensor_scale is not None:
+            shared = torch.tensor(q.tensor_scale, device="cpu")
         return cls(codes, scales, q.format, q.block, q.axis, shared, require_dtype(dtype))
 
     @property
@@ -330,6 +333,7 @@ def _kind(part: Any) -> str:
 
 
 def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
+    require_not_traced()
     wide = dtype == torch.float64
     values = memory_for(q.codes, dtype) if is_ready(q.format, q.codes) else None
     if values is not None:
@@ -401,7 +405,8 @@ def _looked_up(fmt: MXFormat, part: str, codes: torch.Tensor, layout: Layout) ->
         values = _VALUES[fmt.name, part]
     else:
         values = elements.code_values(getattr(fmt, part)).tolist()
-    return torch.tensor(values, dtype=layout.real).to(codes.device)[codes.to(torch.int32)]
+    table = torch.tensor(values, dtype=layout.real, device="cpu").to(codes.device)
+    return table[codes.to(torch.int32)]
 
 
 class Tiles:
