@@ -674,7 +674,9 @@ def _in_words(annotation: Any) -> str:
     if origin is tuple and parts[-1] is not Ellipsis:
         return f"a tuple ({', '.join(map(_in_words, parts))})"
     whole = _with_article(label if origin is None else label.lower())
-    said = [part for part in parts if part is not Ellipsis and isinstance(part, type | UnionType)]
+    said = [
+        part for part in parts if part not in (Ellipsis, Any) and isinstance(part, type | UnionType)
+    ]
     return f"{whole} of {' to '.join(map(_in_words, said))}" if said else whole
 
 

@@ -427,11 +427,40 @@ def test_state_is_saved_and_resumed(tmp_path: Any) -> None:
         assert_same(second.state[name], array)
 
 
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("name", ["x", "target", "output"])
+def test_parameters_may_have_any_name(name: str, parts: int) -> None:
+    """That of an input of the model, too, or one that the step uses itself."""
+
+    class Named(nn.Module):
+        def __init__(self, name: str) -> None:
+            super().__init__()
+            self.name = name
+            self.register_parameter(name, nn.Parameter(torch.eye(13, 6)))
+
+        def forward(self, x: Any) -> Any:
+            return x @ getattr(self, self.name)
+
+    given = torch.randn(12, 13), torch.randint(0, 6, (12,))
+    made = []
+    for model in (Named(name), Named("other")):
+        step = mxt.compile_step(
+            model, nn.CrossEntropyLoss(), _sgd(model.parameters()), given, parts=parts
+        )
+        losses = [step(*given) for _ in range(2)]
+        made.append((losses, step.state[model.name]))
+    (losses, found), (losses_wanted, wanted) = made
+    assert losses == losses_wanted
+    assert_same(found, wanted)
+
+
 def test_what_is_refused_is_named() -> None:
     """Bad input, each with its parameter."""
     model, given = _perceptron(), _rows()
     loss, sgd = nn.CrossEntropyLoss(), _sgd(model.parameters())
     step = mxt.compile_step(model, loss, sgd, given)
+    kept = step.state_dict()["state"]
+    frozen = _perceptron().requires_grad_(False)
     refused: list[tuple[Callable[[], Any], str]] = [
         (lambda: mxt.compile_step(model, nn.L1Loss(), sgd, given), "loss must be CrossEntropyLoss"),
         (
@@ -448,17 +477,45 @@ def test_what_is_refused_is_named() -> None:
         ),
         (
             lambda: mxt.compile_step(model, loss, sgd, given, parts=2),
-            r"examples\[0\] must have a first axis that 2 parts divide",
+            r"examples\[0\] must have a first axis that 2 parts divide, not shape \(11, 13\)",
+        ),
+        (
+            lambda: mxt.compile_step(model, loss, sgd, (given[0].numpy(), given[1])),
+            r"examples\[0\] must be a tensor of float32, integers or booleans, not ndarray",
+        ),
+        (
+            lambda: mxt.compile_step(model, loss, sgd, (given[0].double(), given[1])),
+            r"examples\[0\] must be a tensor of float32, integers or booleans, not Tensor",
+        ),
+        (
+            lambda: mxt.compile_step(model, loss, sgd, given[0]),
+            "examples must be a sequence, not Tensor",
+        ),
+        (
+            lambda: mxt.compile_step(frozen, loss, _sgd(frozen.parameters()), given),
+            "optimizer must have a parameter with requires_grad that the model uses, and has none",
         ),
         (lambda: step(given[0]), "inputs must be 1"),
         (lambda: step(given[0], given[1] + 6), "target must be from 0 to 5, not (6|7|8|9|10|11)$"),
         (lambda: mxt.compile_step(model, loss, sgd, ()), r"examples must be inputs and a target, "),
         (lambda: step(given[0][:5], given[1]), r"input must have shape \(11, 13\), not \(5, 13\)"),
-        (lambda: step.load_state_dict({"steps": 1}), "given must have steps and state"),
-        (lambda: step.load_state_dict(3), "given must be a mapping of steps and state, not 3"),
+        (lambda: step.load_state_dict({"steps": 1}), "given must be a mapping with steps and st"),
+        (lambda: step.load_state_dict(3), "given must be a mapping with steps and state, not 3"),
         (
-            lambda: step.load_state_dict({"steps": 1, "state": {}}),
-            "state must have the names of this step",
+            lambda: step.load_state_dict({"steps": -1, "state": kept}),
+            "steps must be an integer from 0 to [0-9]+, not -1",
+        ),
+        (
+            lambda: step.load_state_dict({"steps": 1, "state": 2}),
+            "state must be a mapping of names to tensors, not 2",
+        ),
+        (
+            lambda: step.load_state_dict({"steps": 1, "state": {**kept, 5: 5, "b": 5}}),
+            "state must have the names of this step, which differ in 5, b",
+        ),
+        (
+            lambda: step.load_state_dict({"steps": 1, "state": dict.fromkeys(kept, 5)}),
+            r"0.weight must be a float32 tensor of shape \(.*\), not 5",
         ),
     ]
     for call, message in refused:

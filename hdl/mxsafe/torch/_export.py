@@ -15,7 +15,7 @@ from mxsafe.machine.configuration import FUNCTIONS
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.model import host
 
-__all__ = ["is_kept", "legalised", "operators"]
+__all__ = ["INPUT_DTYPES", "is_kept", "legalised", "operators"]
 
 _SAME = ("alias", "clone", "contiguous", "detach", "to", "type_as", "_to_copy", "lift_fresh_copy")
 """Operators that give what they take; of what the host has perhaps as another type."""
@@ -73,15 +73,17 @@ _OF_HOST = {
     "sub": "subtract",
 }
 """Operators of integers and booleans, by their names in NumPy."""
-_DTYPES = {torch.float32: "float32", torch.bool: "bool"} | dict.fromkeys(
+INPUT_DTYPES = {torch.float32: "float32", torch.bool: "bool"} | dict.fromkeys(
     (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8), "int64"
 )
+"""Types of a graph's inputs, by those of tensors."""
 
 
 def legalised(
     exported: ExportedProgram,
     keep: Collection[str] = (),
     known: Mapping[str, Value] | None = None,
+    inputs: Mapping[str, Value] | None = None,
     graph: Graph | None = None,
 ) -> Graph:
     """An exported model as a graph, of which the host computes the modules that are named.
@@ -90,9 +92,9 @@ def legalised(
     ----------
     exported : ExportedProgram
     keep : collection of str
-    known : Mapping of str to Value, optional
-        What parameters and inputs of these names are. Other parameters are constants, other inputs
-        are inputs of the graph.
+    known, inputs : Mapping of str to Value, optional
+        What parameters, and what inputs, of these names are. Other parameters are constants, other
+        inputs are inputs of the graph.
     graph : Graph, optional
         That they are of, to which operations are added; by default a new one.
 
@@ -105,7 +107,7 @@ def legalised(
     """
     names = dict.fromkeys(name for node in exported.graph.nodes for name in _modules(node))
     require_kept(keep, names)
-    return _Legaliser(exported, keep, known or {}, graph or Graph()).run()
+    return _Legaliser(exported, keep, known or {}, inputs or {}, graph or Graph()).run()
 
 
 def operators() -> frozenset[str]:
@@ -133,9 +135,11 @@ class _Legaliser:
         exported: ExportedProgram,
         keep: Collection[str],
         known: Mapping[str, Value],
+        inputs: Mapping[str, Value],
         graph: Graph,
     ) -> None:
         self._exported, self._keep, self._known, self._g = exported, keep, known, graph
+        self._inputs = inputs
         self._c = Composer(graph, list(known.values()))
         self._env: dict[Node, Any] = {}
         self._errors: list[str] = []
@@ -178,18 +182,18 @@ class _Legaliser:
                 return program.constants[target] if found is None else found.detach()
         if node.name in signature.inputs_to_lifted_tensor_constants:
             return program.constants[signature.inputs_to_lifted_tensor_constants[node.name]]
-        if node.name in self._known:
-            return self._known[node.name]
+        if node.name in self._inputs:
+            return self._inputs[node.name]
         example = node.meta["val"]
         if not isinstance(example, torch.Tensor):
             return example  # a number that was given with the example
         shape = tuple(example.shape)
         if not all(isinstance(size, int) for size in shape):
             return self._refuse(node, f"shape must be fixed, not {shape}")
-        if example.dtype not in _DTYPES:
+        if example.dtype not in INPUT_DTYPES:
             wanted = "float32, integers or booleans"
             return self._refuse(node, f"an input must be {wanted}, not {example.dtype}")
-        return self._g.input(node.name, shape, _DTYPES[example.dtype])
+        return self._g.input(node.name, shape, INPUT_DTYPES[example.dtype])
 
     def _output(self, node: Node) -> None:
         for at, one in enumerate(cast(Sequence[Any], node.args[0])):
@@ -459,10 +463,10 @@ class _Refused:
 
 def _dtype(example: Any) -> str:
     """The type of a result of this kind; what is not one of them is refused."""
-    if not isinstance(example, torch.Tensor) or example.dtype not in _DTYPES:
+    if not isinstance(example, torch.Tensor) or example.dtype not in INPUT_DTYPES:
         given = getattr(example, "dtype", type(example).__name__)
         raise RefusalError(f"tensors must be float32, integers or booleans, not {given}")
-    return _DTYPES[example.dtype]
+    return INPUT_DTYPES[example.dtype]
 
 
 def _operand(x: Any) -> Any:
@@ -470,7 +474,7 @@ def _operand(x: Any) -> Any:
     if not isinstance(x, torch.Tensor):
         return x
     x = x.detach().cpu()
-    return (x if x.dtype in (*_DTYPES, torch.float64) else x.float()).numpy()
+    return (x if x.dtype in (*INPUT_DTYPES, torch.float64) else x.float()).numpy()
 
 
 def _mapped(tree: Any) -> Any:

@@ -1,7 +1,7 @@
 """A training step of any PyTorch model as one program: forward, backward and update."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
@@ -21,8 +21,15 @@ from mxsafe.machine.named import Machine, machine_named
 from mxsafe.machine.updates import AdamW, Optimiser, Sgd, Trained
 from mxsafe.model.graph import GraphModel
 from mxsafe.torch._compile import exported
-from mxsafe.torch._export import legalised
-from mxsafe.validation import PositiveInteger, about, checked, require_one_of, shown
+from mxsafe.torch._export import INPUT_DTYPES, legalised
+from mxsafe.validation import (
+    PositiveInteger,
+    about,
+    checked,
+    require_integer,
+    require_one_of,
+    shown,
+)
 
 __all__ = ["TrainingStep", "compile_step"]
 
@@ -31,6 +38,7 @@ Named = Mapping[str, Floats]
 _TILES = (8, 8)
 """Training is in tiles: their codes are the same in both orientations."""
 _ENGINES = ("interpreter", "model")
+_MOST_STEPS = (1 << 63) - 1
 
 
 @dataclass(frozen=True)
@@ -125,9 +133,12 @@ class TrainingStep:
         self._trained = _trained(program, model, optimizer)
         self.graph = Graph()
         self._models: list[str] = []
+        kept = [name for one in self._trained for name in (one.name, *one.moments)]
+        self._output = _free("output", kept)
+        self._target = _free("target", [*kept, *program.graph_signature.user_inputs])
         self._build(program, parts)
         with about(target="the target of examples"):
-            self._loss.target(_numpy(target), self.graph.outputs["output"].shape)
+            self._loss.target(_numpy(target), self._shape)
         state: dict[str, Floats] = {}
         for one in self._trained:
             state[one.name] = _numpy(one.parameter).reshape(one.shape)
@@ -158,10 +169,9 @@ class TrainingStep:
         }
         outputs = self._forward(program, known, parts)
         inputs = {value.name: value for value in g.values if value.op == "input"}
-        self._models = [name for name in inputs if name not in known]
-        g.output("output", outputs[0] if parts == 1 else g.concatenate(outputs))
-        whole = g.outputs["output"].shape
-        target = g.input("target", whole)
+        g.output(self._output, outputs[0] if parts == 1 else g.concatenate(outputs))
+        whole = self._shape
+        target = g.input(self._target, whole)
         rows = np.split(target.places, parts)
         seeds = {
             output: self._loss.seed(g, output, g.gather([target], mine), whole)
@@ -189,17 +199,19 @@ class TrainingStep:
         own = program.graph_signature.user_inputs
         examples = {n.name: n.meta["val"] for n in program.graph.nodes if n.name in own}
         whole: dict[str, Value] = {}
-        if parts > 1:
-            for name, one in examples.items():
-                kind = "float32" if one.dtype == torch.float32 else "int64"
-                whole[name] = g.input(name, (parts * one.shape[0], *one.shape[1:]), kind)
+        for name, one in examples.items():
+            self._models.append(_free(name, [value.name for value in g.values]))
+            shape = (parts * one.shape[0], *one.shape[1:])
+            whole[name] = g.input(self._models[-1], shape, INPUT_DTYPES[one.dtype])
         found = []
         for part in range(parts):
-            mine = {
-                name: g.gather([one], np.split(one.places, parts)[part])
-                for name, one in whole.items()
-            }
-            legalised(program, (), {**known, **mine}, g)
+            mine = whole
+            if parts > 1:
+                mine = {
+                    name: g.gather([one], np.split(one.places, parts)[part])
+                    for name, one in whole.items()
+                }
+            legalised(program, (), known, mine, g)
             if len(g.outputs) != 1:
                 raise CompileError(
                     f"model must have one output, of which the loss is computed, not "
@@ -207,6 +219,11 @@ class TrainingStep:
                 )
             found.append(g.outputs.popitem()[1])
         return found
+
+    @property
+    def _shape(self) -> tuple[int, ...]:
+        """Shape of what the model gives."""
+        return self.graph.outputs[self._output].shape
 
     @property
     def state(self) -> dict[str, Floats]:
@@ -228,7 +245,7 @@ class TrainingStep:
         """
         taken = self._taken(*given)
         found = self._engine.run(taken, self._run)
-        self.output = found["output"]
+        self.output = found[self._output]
         self.steps += 1
         self._seen()
         return self._loss.value(self.output, _numpy(given[-1]))
@@ -290,7 +307,7 @@ class TrainingStep:
         known = {
             **dict(zip(self._models, inputs, strict=True)),
             **self._rates(),
-            "target": self._loss.target(target, self.graph.outputs["output"].shape),
+            self._target: self._loss.target(target, self._shape),
         }
         ports = {port.name: port for port in self._ports}
         return {name: ports[name].taken(one) for name, one in known.items()}
@@ -337,24 +354,24 @@ class TrainingStep:
         ValueError
             If it is not of this model and optimiser; nothing has changed then.
         """
-        if not isinstance(given, Mapping):
-            raise ValueError(f"given must be a mapping of steps and state, not {shown(given)}")
-        state, steps = given.get("state"), given.get("steps")
-        if not isinstance(state, Mapping) or not isinstance(steps, int):
-            raise ValueError(f"given must have steps and state, not {', '.join(given)}")
-        own = self.state
-        if state.keys() != own.keys():
-            wrong = sorted(state.keys() ^ own.keys())
-            raise ValueError(f"state must have the names of this step, which differ in {wrong}")
+        if not isinstance(given, Mapping) or not {"steps", "state"} <= given.keys():
+            raise ValueError(f"given must be a mapping with steps and state, not {shown(given)}")
+        steps = require_integer("steps", given["steps"], 0, _MOST_STEPS)
+        state, own = given["state"], self.state
+        if not isinstance(state, Mapping):
+            raise ValueError(f"state must be a mapping of names to tensors, not {shown(state)}")
+        if wrong := state.keys() ^ own.keys():
+            names = ", ".join(sorted(map(str, wrong)))
+            raise ValueError(f"state must have the names of this step, which differ in {names}")
         for name, tensor in state.items():
             wanted = own[name].shape
-            if tensor.shape != wanted or tensor.dtype != torch.float32:
+            is_float = isinstance(tensor, torch.Tensor) and tensor.dtype == torch.float32
+            if not is_float or tensor.shape != wanted:
                 raise ValueError(
-                    f"{name} must be float32 of shape {wanted}, not {tensor.dtype} of shape "
-                    f"{tuple(tensor.shape)}"
+                    f"{name} must be a float32 tensor of shape {wanted}, not {shown(tensor)}"
                 )
-        self.steps = steps
         self._engine.load({name: _numpy(tensor) for name, tensor in state.items()})
+        self.steps = steps
 
 
 @checked
@@ -403,7 +420,7 @@ def compile_step(
         What runs the steps: the program, on the interpreter; or each operation by its model, with
         the same bits; or what is called with a `Program` and its memory, which it changes, such as
         a driver of Verilog. With ``model`` there is no program until `TrainingStep.compiled`, its
-        report or a replay is asked for: only then is refused what the machine cannot do.
+        report or a replay is asked for; what the machine cannot do is refused then.
 
     Returns
     -------
@@ -439,8 +456,7 @@ def compile_step(
         raise ValueError(f"examples must be inputs and a target, not {shown(examples)}")
     *inputs, target = examples
     for at, one in enumerate(inputs):
-        if not isinstance(one, torch.Tensor) or not one.dim() or len(one) % parts:
-            raise ValueError(f"examples[{at}] must have a first axis that {parts} parts divide")
+        _check_input(f"examples[{at}]", one, parts)
     program = exported(model, [one[: len(one) // parts] for one in inputs])
     configuration = machine_named(machine, format, arithmetic)
     return TrainingStep(program, model, loss, optimizer, configuration, parts, engine, target)
@@ -559,7 +575,31 @@ def _trained(
                 made = optimiser_of(optimizer, group)
                 one = _Trained(names[0], tuple(names), parameter, number, made, key in tables)
                 found.append(one)
+    if not found:
+        raise ValueError(
+            "optimizer must have a parameter with requires_grad that the model uses, and has none"
+        )
     return found
+
+
+def _free(name: str, taken: Collection[str]) -> str:
+    """A name that is not taken: itself, or with underscores behind."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _check_input(name: str, given: object, parts: int) -> None:
+    """Refuse an example that is no input of a step in so many parts."""
+    if not isinstance(given, torch.Tensor) or given.dtype not in INPUT_DTYPES:
+        raise TypeError(
+            f"{name} must be a tensor of float32, integers or booleans, not {shown(given)}"
+        )
+    if not given.dim() or len(given) % parts:
+        raise ValueError(
+            f"{name} must have a first axis that {parts} parts divide, not shape "
+            f"{tuple(given.shape)}"
+        )
 
 
 def _numpy(given: Any) -> NDArray[Any]:
