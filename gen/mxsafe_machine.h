@@ -125,6 +125,7 @@
 #define MXSAFE_FORMAT_MXFP6_E2M3 5u
 #define MXSAFE_FORMAT_MXFP4_E2M1 6u
 #define MXSAFE_FORMAT_MXINT8     7u
+#define MXSAFE_FORMAT_BF16       8u
 
 /* Values of opcode. */
 #define MXSAFE_OPCODE_LOAD   1u
@@ -191,9 +192,10 @@
 #define MXSAFE_SWEEP_RESULTS 4u
 
 /* Values of convert. */
-#define MXSAFE_CONVERT_NONE   0u
-#define MXSAFE_CONVERT_BLOCKS 1u
-#define MXSAFE_CONVERT_TILES  2u
+#define MXSAFE_CONVERT_NONE    0u
+#define MXSAFE_CONVERT_BLOCKS  1u
+#define MXSAFE_CONVERT_TILES   2u
+#define MXSAFE_CONVERT_NUMBERS 3u
 
 /* Values of target. */
 #define MXSAFE_TARGET_OUT 0u

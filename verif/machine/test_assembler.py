@@ -14,7 +14,12 @@ from mxsafe.machine.assembler import (
     disassemble,
     fault_of,
 )
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    BF16_MACHINE,
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+)
 from mxsafe.machine.description import (
     DESCRIPTOR_BYTES,
     DESCRIPTORS,
@@ -304,6 +309,47 @@ def test_machines_in_parts_have_no_sweeps() -> None:
     for machine in (FPGA_MACHINE, replace(SMALL_MACHINE, vector_parts=2)):
         with pytest.raises(ValueError, match="vector: sweep must be one of whole, not 1"):
             Assembler(machine).vector(reduction="sum", sweep="largest")
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        ("load", {"buffer": "a_scales"}, "load: buffer must be one of a_codes, w_codes, vector, "),
+        ("load", {"buffer": "w_codes", "packing": "tiles"}, "load: packing must be one of none, "),
+        ("load", {"part": 1}, "load: part must be from 0 to 0, not 1"),
+        ("store", {"buffer": "out_scales"}, "store: buffer must be one of out_codes, vector, "),
+        (
+            "load",
+            {"transpose": 1, "count_0": 4},
+            "load: count_0 must be 8 when codes of two bytes are transposed",
+        ),
+        ("gemm", {"block": 2}, "gemm: block must be from 1 to 1, not 2"),
+        *(
+            ("gemm", {name: 1}, f"gemm: {name} must be 0 on a machine without scales")
+            for name in ("a_scales", "a_scale_stride", "w_scales", "w_scale_stride")
+        ),
+        *(
+            (
+                "vector",
+                {"convert": "numbers", name: 1},
+                f"vector: {name} must be 0 on a machine without scales",
+            )
+            for name in ("out_scales", "out_scale_stride")
+        ),
+        ("vector", {"convert": "blocks"}, "vector: convert must be one of none, numbers, not 1"),
+        ("vector", {"convert": "tiles"}, "vector: convert must be one of none, numbers, not 2"),
+    ],
+)
+def test_a_machine_without_scales_refuses_them(
+    kind: str, fields: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=f"^{message}"):
+        Assembler(BF16_MACHINE).instruction(kind, **fields)
+
+
+def test_others_have_no_numbers_to_convert_to() -> None:
+    with pytest.raises(ValueError, match=r"^vector: convert must be one of none, blocks, tiles, "):
+        Assembler(DEFAULT).vector(convert="numbers")
 
 
 def test_a_machine_refuses_what_it_lacks() -> None:

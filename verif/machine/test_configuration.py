@@ -4,13 +4,15 @@ from typing import Any
 
 import pytest
 
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import BF16, MX_FORMATS
 from mxsafe.machine.configuration import (
+    BF16_MACHINE,
     FUNCTIONS,
     SMALL_MACHINE,
     MachineConfiguration,
     resized,
 )
+from mxsafe.machine.named import machine_named
 from mxsafe.rtl.vector import activation
 
 
@@ -25,6 +27,38 @@ def test_the_default_sizes() -> None:
     assert (default.a_entries, default.w_entries, default.out_entries) == (1024, 2048, 256)
     assert (default.vector_beats, default.vector_lanes) == (4096, 16)
     assert default.conversion_format == MX_FORMATS["mxsf"]
+
+
+def test_a_machine_without_scales() -> None:
+    """Codes are two bytes, so an operand beat is four words; what a scale would be is nothing."""
+    c = BF16_MACHINE
+    assert (c.format_a, c.format_w, c.scaled, c.code_bytes) == (BF16, BF16, False, 2)
+    assert (c.word_bytes, c.beat_words, c.beat_bytes, c.vector_beat_bytes) == (32, 4, 128, 64)
+    assert (c.block_beats, c.default_block, c.conversions) == (1, 4, ("numbers",))
+    assert (c.a_entries, c.w_entries, c.out_entries, c.entries(7, 2)) == (0, 0, 0, 0)
+    assert (c.word_parts, c.last_part) == ({"none": 1}, 0)
+    assert c.load_packings == c.store_packings == ()
+    assert c.load_buffers == ("a_codes", "w_codes", "vector")
+    assert c.store_buffers == ("out_codes", "vector")
+    default = MachineConfiguration()
+    assert (default.scaled, default.code_bytes, default.beat_words) == (True, 1, 2)
+    assert (default.beat_bytes, default.vector_beat_bytes, default.entries(7, 2)) == (64, 64, 4)
+
+
+def test_what_follows_from_the_arithmetic_need_not_be_said() -> None:
+    small = resized(SMALL_MACHINE, arithmetic="bf16")
+    assert (small.format_a, small.format_w, small.conversions) == (BF16, BF16, ("numbers",))
+    assert small.rows == SMALL_MACHINE.rows
+    assert resized(small, arithmetic="exact") == SMALL_MACHINE
+    assert resized(small, arithmetic="bf16", conversions="none").conversions == ()
+    given = MachineConfiguration(arithmetic="bf16", format_a="bf16", format_w=BF16)
+    assert given == BF16_MACHINE
+    # What was chosen stays where both kinds of operands have it, and among those with scales.
+    fp4 = resized(SMALL_MACHINE, format_w="mxfp4_e2m1", conversions="blocks")
+    assert resized(fp4, arithmetic="window").conversion_format.name == "mxfp4_e2m1"
+    assert resized(fp4, arithmetic="window").conversions == ("blocks",)
+    assert machine_named("small", arithmetic="bf16") == small
+    assert MachineConfiguration(rows=4).conversions == ("blocks",)
 
 
 def test_formats_and_parts_are_settled() -> None:
@@ -55,7 +89,31 @@ def test_formats_and_parts_are_settled() -> None:
             {"target": "fpga", "arithmetic": "fp12"},
             "arithmetic must be exact with target fpga, not 'fp12'",
         ),
-        ({"arithmetic": "bf16"}, "arithmetic must be one of fp12, exact, window, not 'bf16'"),
+        (
+            {"arithmetic": "fp32"},
+            "arithmetic must be one of fp12, exact, window, bf16, not 'fp32'",
+        ),
+        ({"format_a": "bf16"}, "format_a must be a format with scales with arithmetic exact, not"),
+        (
+            {"arithmetic": "bf16", "format_w": "mxsf"},
+            "format_w must be bf16 with arithmetic bf16, not mxsf",
+        ),
+        (
+            {"arithmetic": "bf16", "format_a": MX_FORMATS["mxint8"]},
+            "format_a must be bf16 with arithmetic bf16, not mxint8",
+        ),
+        (
+            {"arithmetic": "bf16", "array_lanes": 2},
+            "array_lanes must be 4 with arithmetic bf16, whose sums depend on what is added first,",
+        ),
+        (
+            {"arithmetic": "bf16", "conversions": ("blocks",)},
+            "conversions must be some of numbers, each once, not",
+        ),
+        (
+            {"arithmetic": "bf16", "w_beats": 65536},
+            "w_beats must be an integer from 4 to 32768, not 65536",
+        ),
         ({"format_a": "nvfp4"}, "format_a must have scales of "),
         ({"arithmetic": "fp12", "format_w": "mxint8"}, "format_w must"),
         ({"data_width": 48}, "data_width must be one of 32, 64, 128, 256, 512, 1024, not 48"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import BF16_MACHINE, MachineConfiguration
 from mxsafe.machine.description import (
     COUNTERS,
     DESCRIPTOR_BITS,
@@ -140,6 +140,7 @@ def test_a_driver_can_read_what_it_has() -> None:
             conversions=("tiles",),
         ),
         MachineConfiguration(reductions=("rms_norm",), affine=False, sweeps=False, grade="fine"),
+        BF16_MACHINE,
     ],
 )
 def test_registers_say_what_the_machine_is(machine: MachineConfiguration) -> None:
@@ -150,7 +151,7 @@ def test_registers_say_what_the_machine_is(machine: MachineConfiguration) -> Non
     ("register", "value", "message"),
     [
         ("array", 0x040810, "columns must be the 16 rows, not 8"),
-        ("formats", 5, "arithmetic must be a number below 3, not 5"),
+        ("formats", 5, "arithmetic must be a number below 4, not 5"),
         ("formats", 99 << 12, f"format_w must be a number below {len(FORMATS)}, not 99"),
         ("queue_depth", 0, "queue_depth must be an integer from 1 to 63, not 0"),
     ],

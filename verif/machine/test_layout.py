@@ -9,7 +9,7 @@ import pytest
 
 import mxsafe as mx
 from mxsafe.machine import layout
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import BF16_MACHINE, MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 from verif.machine.machine_sizes import ROWS, machine_of
 from verif.support.quantized import assert_same
@@ -40,7 +40,9 @@ def test_operands_of_all_shapes_go_there_and_back(rows: int, block: Any, format:
         assert len(scales) == made.strips * made.scale_strip_bytes
         assert made.strip_bytes % configuration.word_bytes == 0
         assert made.scale_strip_bytes % configuration.word_bytes == 0
-        assert_same(made.unpacked(codes, scales), q)
+        back = made.unpacked(codes, scales)
+        assert isinstance(back, mx.QuantizedTensor)
+        assert_same(back, q)
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -92,6 +94,34 @@ def test_bits_of_an_element(format: str, block: Any, bits: float) -> None:
         )
         size = made.strips * (made.strip_bytes + made.scale_strip_bytes)
         assert 8 * size / (made.rows * made.columns) == bits
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_numbers_lie_where_the_page_says(rows: int) -> None:
+    """Two bytes each, the lower one first, of beats one after the other; there are no scales."""
+    c = machine_of(rows, arithmetic="bf16")
+    shape = (2 * rows + 3, 150)
+    x = numbers(*shape)
+    made = OperandLayout(configuration=c, rows=shape[0], columns=shape[1])
+    q = made.converted(x)
+    assert isinstance(q, np.ndarray)
+    assert np.array_equal(q, x.astype(ml_dtypes.bfloat16).view(np.uint16))
+    codes, scales = made.packed(q)
+    assert (len(codes), len(scales)) == (made.strips * made.strip_bytes, 0)
+    assert made.strip_bytes == made.beats * c.beat_bytes == 38 * 8 * rows
+    seen = np.zeros(len(codes), np.bool_)
+    for row, k in product(range(shape[0]), range(shape[1])):
+        strip, place = divmod(row, rows)
+        beat, lane = divmod(k, c.lanes)
+        at = strip * made.strip_bytes + beat * c.beat_bytes + 2 * (c.lanes * place + lane)
+        assert int(codes[at]) + 256 * int(codes[at + 1]) == q[row, k]
+        seen[at : at + 2] = True
+    assert not codes[~seen].any()
+    back = made.unpacked(codes, scales)
+    assert isinstance(back, np.ndarray)
+    assert back.dtype == np.uint16
+    assert np.array_equal(back, q)
+    assert (made.entries, made.scale_strip_bytes, made.block_beats, made.turns) == (0, 0, 1, True)
 
 
 @pytest.mark.parametrize("rows", ROWS)
@@ -175,6 +205,20 @@ def test_transposed_groups_are_transposed_tiles(configuration: MachineConfigurat
             assert value == expected
 
 
+@pytest.mark.parametrize("rows", [8, 16])
+def test_transposed_groups_of_numbers(rows: int) -> None:
+    """Two words of memory are half a beat of 16 rows or of 8, whichever the strip has."""
+    c = machine_of(rows, arithmetic="bf16")
+    element = (np.arange(rows * 8).reshape(rows, 8) * 257).astype(np.uint16)  # row, k
+    beats = np.ascontiguousarray(element.reshape(rows, 2, 4).swapaxes(0, 1))
+    group = beats.reshape(-1).view(np.uint8).reshape(8, c.word_bytes)
+    found = layout.transposed_codes(group, c).reshape(-1).view("<u2").reshape(rows // 4, 8, 4)
+    for beat, new_row, lane in np.ndindex(*found.shape):
+        assert found[beat, new_row, lane] == element[4 * beat + lane, new_row]
+    with pytest.raises(ValueError, match=f"groups must be of 8 words of {2 * rows} bytes, not"):
+        layout.transposed_codes(group[:4], c)
+
+
 def test_transposed_scales() -> None:
     word = np.repeat(np.array([1, 2, 3, 4], np.uint8), 8)  # A0 A1 B0 B1
     assert layout.transposed_scales(word).tolist() == np.repeat([1, 3, 2, 4], 8).tolist()
@@ -199,6 +243,15 @@ def test_errors() -> None:
         made.packed(mx.quantize(numbers(4, 8), "mxfp4_e2m1", block=64))
     with pytest.raises(ValueError, match="format must have scales of float8_e8m0fnu"):
         OperandLayout(configuration=default, rows=4, columns=8, format="nvfp4")
+    bare = {"configuration": BF16_MACHINE, "rows": 4, "columns": 8}
+    with pytest.raises(ValueError, match=r"block must be 4 without scales, not \(8, 8\)"):
+        OperandLayout(**bare, block=(8, 8))
+    with pytest.raises(ValueError, match="format must be bf16 without scales, not mxsf"):
+        OperandLayout(**bare, format="mxsf")
+    with pytest.raises(TypeError, match="q must be an array of uint16, not "):
+        OperandLayout(**bare).packed(mx.quantize(numbers(4, 8)))
+    with pytest.raises(ValueError, match=r"q must have shape \(4, 8\), not \(8, 4\)"):
+        OperandLayout(**bare).packed(np.zeros((8, 4), np.uint16))
     with pytest.raises(ValueError, match="packing must be one of none, nibbles, tiles, not 'x'"):
         layout.packed_words(np.zeros((1, 32), np.uint8), "x", default)
     with pytest.raises(ValueError, match=r"words must be of 32 bytes, not of shape \(32,\)"):

@@ -13,8 +13,13 @@ from mxsafe.model.machine import Machine
 from verif.machine.machine_sizes import ROWS, machine_of
 
 SIZES = [
-    machine_of(rows, a_beats=32, w_beats=48, out_beats=16, vector_banks=2, bank_beats=64)
-    for rows in ROWS
+    *(
+        machine_of(rows, a_beats=32, w_beats=48, out_beats=16, vector_banks=2, bank_beats=64)
+        for rows in ROWS
+    ),
+    machine_of(
+        16, arithmetic="bf16", a_beats=16, w_beats=24, out_beats=8, vector_banks=2, bank_beats=64
+    ),
 ]
 LARGEST = {
     "load": {"to": 60, "step_0": 3, "step_1": 9, "step_2": 9, "step_3": 9},
@@ -34,7 +39,9 @@ LARGEST = {
 }  # fmt: skip
 
 
-def random_fields(kind: str, rng: np.random.Generator) -> dict[str, Any]:
+def random_fields(
+    kind: str, rng: np.random.Generator, configuration: MachineConfiguration
+) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for name, most in LARGEST[kind].items():
         least = DESCRIPTORS[kind].field(name).least
@@ -43,13 +50,21 @@ def random_fields(kind: str, rng: np.random.Generator) -> dict[str, Any]:
         fields |= {f"count_{at}": int(rng.integers(1, 4)) for at in range(4)}
         fields["buffer"] = int(rng.integers(5 if kind == "load" else 3))
         vector = fields["buffer"] == (4 if kind == "load" else 2)
+        if kind == "load" and not vector and rng.integers(2):
+            fields |= {"transpose": 1, "count_0": 8 if rng.integers(2) else 4}
         fields["widen" if kind == "load" else "narrow"] = int(rng.integers(2)) if vector else 0
     if kind == "vector":
         fields["parameter"] = 1.0
+    if not configuration.scaled:
+        fields = {name: value for name, value in fields.items() if "scale" not in name}
+        if kind == "gemm":
+            fields["block"] = 1
+        if kind == "vector":
+            fields["convert"] = 3 if fields["convert"] else 0
     return fields
 
 
-@pytest.mark.parametrize("configuration", SIZES, ids=map(str, ROWS))
+@pytest.mark.parametrize("configuration", SIZES, ids=lambda c: f"{c.rows}_{c.arithmetic}")
 @pytest.mark.parametrize("kind", DESCRIPTORS)
 def test_what_is_predicted_is_so(kind: str, configuration: MachineConfiguration) -> None:
     rng = np.random.default_rng(11)
@@ -58,7 +73,7 @@ def test_what_is_predicted_is_so(kind: str, configuration: MachineConfiguration)
     found = {"none": 0, "address": 0}
     while min(found.values()) < 25:
         try:
-            made = assembler.instruction(kind, **random_fields(kind, rng))
+            made = assembler.instruction(kind, **random_fields(kind, rng, configuration))
         except ValueError:
             continue
         outcome = machine.run(made.encoded(), memory)

@@ -73,6 +73,23 @@ def test_matrices_equal_the_units_composed() -> None:
         assert got[i, j].view(np.uint32) == bits
 
 
+def test_a_product_is_continued() -> None:
+    """In parts of whole beats it is the same, and larger than a tile that is made at a time."""
+    rng = np.random.default_rng(8)
+    a, w = (
+        (rng.normal(size=shape).astype("f4").view("u4") >> 16).astype(np.uint16)
+        for shape in ((70, 24), (24, 530))
+    )
+    whole, part = bf16_matmul(a, w), bf16_matmul(a[:, :16], w[:16])
+    continued = bf16_matmul(a[:, 16:], w[16:], start=part)
+    assert np.array_equal(whole.view("u4"), continued.view("u4"))
+    assert not np.array_equal(whole, part)
+    corner = bf16_matmul(a[66:, :], w[:, 520:])
+    assert np.array_equal(corner, whole[66:, 520:])
+    with pytest.raises(ValueError, match=r"^start must be of float32 and shape \(70, 530\), not f"):
+        bf16_matmul(a, w, start=part[:1])
+
+
 def test_bad_operands() -> None:
     with pytest.raises(ValueError, match=r"^w must have the shape \(1, 4\) of a, not \(1, 2\)$"):
         bf16_mac([[0] * 4], [[0] * 2])

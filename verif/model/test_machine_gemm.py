@@ -94,6 +94,58 @@ def test_every_tile_is_where_it_belongs(arithmetic: Any, rows: int) -> None:
     assert compared > 0
 
 
+def bf16_tile(machine: Machine, a: int, w: int, beats: int) -> Any:
+    """Product of two strips of numbers: beat after beat into sums of binary32, in rows of pairs."""
+    left, right = (
+        machine.buffers.operand(side).codes[beat : beat + beats].astype(np.uint32) << 16
+        for side, beat in (("a", a), ("w", w))
+    )
+    sums = np.zeros((machine.configuration.rows, machine.configuration.rows), np.float32)
+    for x, y in zip(left.view("f4"), right.view("f4"), strict=True):
+        p = x[:, None, :] * y[None, :, :]
+        sums = sums + ((p[..., 0] + p[..., 1]) + (p[..., 2] + p[..., 3]))
+    return sums
+
+
+def filled_with_numbers(rows: int, seed: int) -> Machine:
+    """A machine of bfloat16 whose operand buffers are full of ordinary numbers."""
+    rng = np.random.default_rng(seed)
+    machine = Machine(machine_of(rows, arithmetic="bf16"))
+    for side in ("a", "w"):
+        codes = machine.buffers.operand(side).codes
+        codes[...] = rng.normal(size=codes.shape).astype("f4").view("u4") >> 16
+    return machine
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_tiles_of_numbers(rows: int) -> None:
+    machine = filled_with_numbers(rows, 6)
+    made = Assembler(machine.configuration).gemm(
+        strips_a=2, strips_w=3, beats=9, block=1, a_codes=3, a_stride=20, w_codes=7, w_stride=9,
+        last_rows=3, result=5, result_stride_a=rows, result_stride_w=40,
+    )  # fmt: skip
+    expected = machine.buffers.vector.copy()
+    for i, j in np.ndindex(2, 3):
+        height = (rows, 3)[i]
+        tile = bf16_tile(machine, 3 + 20 * i, 7 + 9 * j, 9)[:height]
+        expected[5 + rows * i + 40 * j :][:height] = tile.view(np.uint32)
+    assert machine.run(made.encoded(), NOTHING).error == "none"
+    assert np.array_equal(machine.buffers.vector, expected)
+
+
+def test_a_tile_of_numbers_is_continued() -> None:
+    machine = filled_with_numbers(8, 7)
+    assembler = Assembler(machine.configuration)
+    parts = [
+        assembler.gemm(beats=13, block=1, result=16, write=0),
+        assembler.gemm(beats=19, block=1, a_codes=13, w_codes=13, result=32, clear=0),
+    ]
+    assert machine.run(assembler.assemble(parts), NOTHING).error == "none"
+    vector = machine.buffers.vector
+    assert np.array_equal(vector[32:40], bf16_tile(machine, 0, 0, 32).view(np.uint32))
+    assert not vector[16:24].any()
+
+
 @pytest.mark.parametrize("arithmetic", ["fp12", "exact"])
 def test_a_tile_is_continued(arithmetic: Any) -> None:
     configuration = MachineConfiguration(arithmetic=arithmetic)

@@ -210,6 +210,59 @@ def test_transposed_codes_are_those_of_the_transpose(
         assert np.array_equal(by_row[: len(expected), : expected.shape[1]], expected)
 
 
+@pytest.mark.parametrize("shape", [(16, 8), (32, 48), (40, 24)])
+@pytest.mark.parametrize("rows", [8, 16])
+def test_numbers_are_transposed(rows: int, shape: tuple[int, int]) -> None:
+    """Two words go side by side: half a beat of 16 rows, or of 8 rows half of it."""
+    c = machine_of(rows, arithmetic="bf16")
+    layout = OperandLayout(configuration=c, rows=shape[0], columns=shape[1])
+    q = np.random.default_rng(9).integers(0, 1 << 16, shape).astype(np.uint16)
+    memory, tile = layout.packed(q)[0], 2 * layout.beat_bytes // c.word_bytes
+    machine = Machine(c)
+    beats = layout.strips * rows // c.lanes  # of a strip of the transpose, with rows not there
+    halves = rows // 8
+    for half in range(min(halves, shape[1] // 8)):
+        made = Assembler(c).load(
+            buffer="a_codes",
+            transpose=1,
+            address=half * tile * c.word_bytes,
+            to=2 * half,
+            count_0=8,
+            step_0=2 * halves,
+            count_1=-(-(shape[1] // 8 - half) // halves),
+            stride_1=halves * tile,
+            step_1=beats * c.beat_words,
+            count_2=layout.strips,
+            stride_2=layout.strip_bytes // c.word_bytes,
+            step_2=rows,
+        )
+        outcome = machine.run(made.encoded(), memory)
+        assert (outcome.error, outcome.words_read) == ("none", 8 * made["count_1"] * layout.strips)
+    height = -(-shape[1] // rows)
+    codes = machine.buffers.operand("a").codes[: height * beats]
+    matrix = codes.reshape(height, beats, rows, 4).swapaxes(1, 2).reshape(height * rows, -1)
+    assert np.array_equal(matrix[: shape[1], : shape[0]], q.T)
+
+
+@pytest.mark.parametrize("rows", ROWS)
+def test_numbers_are_loaded_and_stored(rows: int) -> None:
+    """Word by word as they are: four are a beat."""
+    c = machine_of(rows, arithmetic="bf16")
+    memory = np.random.default_rng(4).integers(0, 256, 32 * c.word_bytes).astype(np.uint8)
+    before = memory.copy()
+    machine, assembler = Machine(c), Assembler(c)
+    made = assembler.load(buffer="w_codes", count_0=8, count_1=2, stride_1=8, step_1=12, to=4)
+    assert machine.run(made.encoded(), memory).error == "none"
+    words = memory.reshape(-1, c.word_bytes)
+    codes = machine.buffers.operand("w").codes
+    assert np.array_equal(codes[1:3].reshape(-1), words[:8].reshape(-1).view("<u2"))
+    assert np.array_equal(codes[4:6].reshape(-1), words[8:16].reshape(-1).view("<u2"))
+    machine.buffers.operand("out").codes[3:5] = codes[1:3]
+    put = assembler.store(buffer="out_codes", count_0=8, address=16 * c.word_bytes, **{"from": 12})
+    assert machine.run(put.encoded(), memory).error == "none"
+    assert np.array_equal(words[16:24], before.reshape(-1, c.word_bytes)[:8])
+
+
 def turned_strips(configuration: MachineConfiguration, q: Any) -> tuple[int, int]:
     """Beats and entries from strip to strip of the transpose in the buffer: whole source strips."""
     source = -(-q.shape[1] // configuration.rows)

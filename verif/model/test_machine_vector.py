@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -290,6 +291,32 @@ def test_converted_rows_are_strips(
     assert np.array_equal(buffer.scales, scales)
     assert np.array_equal(vector(machine), values), "nothing goes to the vector buffer"
     assert made["to_vector"] == 0
+
+
+@pytest.mark.parametrize("rows", ROWS)
+@pytest.mark.parametrize("target", ["out", "a", "w"])
+@pytest.mark.parametrize("beats", [64, 13, 1])
+def test_converted_numbers_are_strips(rows: int, target: str, beats: int) -> None:
+    """Rounded to nearest even; numbers that are missing in the last beat are 0."""
+    c = machine_of(rows, arithmetic="bf16", bank_beats=256)
+    machine, values = filled(c)
+    special = np.array([np.nan, np.inf, -np.inf, 1e-40, 3.4e38, -0.0], np.float32)
+    values[2, : min(rows, 6)] = special[:rows]
+    machine.buffers.vector[...] = values.view(np.uint32)
+    buffer = machine.buffers.operand(target)
+    buffer.codes[...] = 0xAAAA
+    expected = buffer.codes.copy()
+    ran(machine, convert="numbers", target=target, x=2, x_stride=170, beats=beats, rows=3,
+        out=5, out_stride=40)  # fmt: skip
+    own = values.astype(ml_dtypes.bfloat16)
+    count = -(-beats // 4)
+    for row in range(3):
+        strip = np.zeros((count * 4, rows), np.uint16)
+        strip[:beats] = own[2 + 170 * row :][:beats].view(np.uint16)
+        expected[5 + 40 * row :][:count] = strip.reshape(count, 4, rows).swapaxes(1, 2)
+    expected[expected == 0xFFC0] = 0x7FC0
+    assert np.array_equal(buffer.codes, expected)
+    assert np.array_equal(vector(machine).view("u4"), values.view("u4"))
 
 
 @sizes

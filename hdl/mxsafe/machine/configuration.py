@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal, cast
 
-from mxsafe.formats import MXFormat, mx_format
+from mxsafe.formats import BF16, FloatFormat, MXFormat, mx_format
 from mxsafe.products import DEFAULT_INNER, OperandFormats, require_float, require_scale
 from mxsafe.tables import GRADES, Grade
 from mxsafe.validation import (
@@ -18,7 +18,7 @@ from mxsafe.validation import (
     shown,
 )
 
-ARITHMETICS = ("fp12", "exact", "window")
+ARITHMETICS = ("fp12", "exact", "window", "bf16")
 """Arithmetics of the array, in the order of their numbers in a register."""
 FUNCTIONS = (
     "relu",
@@ -39,13 +39,16 @@ REDUCTIONS = ("softmax", "layer_norm", "rms_norm", "sum")
 """Row reductions of a vector unit, in the order of their numbers, from 1."""
 SWEEPS = ("largest", "sums", "squares", "results")
 """What rows that are not whole may be there for, in the order of their numbers, from 1."""
-CONVERSIONS = ("blocks", "tiles")
-"""Conversions of a vector unit, in the order of their numbers, from 1."""
+CONVERSIONS = ("blocks", "tiles", "numbers")
+"""Conversions of a vector unit, in the order of their numbers, from 1.
+
+The last one is that of operands without scales, the others are for those with.
+"""
 PACKINGS = ("nibbles", "tiles")
 """Ways in which operands are packed in memory, in the order of their numbers, from 1."""
 
 _OPERAND_LANES = 4
-"""An operand beat is two words only with so many lanes."""
+"""An operand beat is two words, or four of wider codes, only with so many lanes."""
 _TILE = 8
 _BLOCK = 64
 _NIBBLE = 4
@@ -55,7 +58,9 @@ _VECTOR_PARTS = (1, 2, 4, 8)
 _TARGETS = ("asic", "fpga")
 _UNIT_ROWS = (1, 2, 4, 8, 16)
 _DATA_WIDTHS = (32, 64, 128, 256, 512, 1024)
+_FORMAT = "mxsf"
 _MOST_OPERAND_BEATS = 1 << 16
+_MOST_OPERAND_WORDS = 1 << 17
 _MOST_VECTOR_BEATS = 1 << 14
 _MOST_REDUCTION = 4096
 _MOST_QUEUE = 63
@@ -77,16 +82,18 @@ class MachineConfiguration:
     array_lanes : int
         Values of k of a row that the array takes a cycle: 1, 2 or 4. With fewer than `lanes` it
         takes an operand beat in ``lanes / array_lanes`` cycles.
-    arithmetic : {"exact", "fp12", "window"}
+    arithmetic : {"exact", "fp12", "window", "bf16"}
         What the array computes with. With ``window`` a tile has at most 4,096 products an output,
-        and none continues the one before it.
-    format_a, format_w : MXFormat or str
-        Formats of the array's operands. Results are converted to `format_w`, for whatever buffer.
+        and none continues the one before it. With ``bf16`` operands are bfloat16 without scales,
+        and `array_lanes` is 4.
+    format_a, format_w : MXFormat, FloatFormat or str, optional
+        Formats of the array's operands: by default MXSF; ``bf16``, and nothing else, with
+        arithmetic ``bf16``. Results are converted to `format_w`, for whatever buffer.
     data_width : int
         Bits of the data channels towards memory: a power of two from 32 to 1,024.
     a_beats, w_beats, out_beats : int
         Operand beats that the buffers of operands and of results hold: multiples of 4. Each has
-        room for one scale entry for two beats.
+        room for one scale entry for two beats, if operands have scales.
     vector_banks, bank_beats : int
         Banks of the vector buffer, and vector beats of each: powers of two.
     queue_depth : int
@@ -97,7 +104,8 @@ class MachineConfiguration:
         Whether a row can be reduced by one descriptor after the other, which makes it as long as
         65,536 beats. Vector units with fewer lanes than a beat and those of an FPGA cannot.
     functions, reductions, conversions : tuple of str
-        What the vector unit has: some of `FUNCTIONS`, `REDUCTIONS` and `CONVERSIONS`.
+        What the vector unit has: some of `FUNCTIONS`, `REDUCTIONS` and `CONVERSIONS`. All of the
+        last ones, the default, stand for those that the machine can have.
     affine : bool
         Whether norms can apply a gain and a bias. Without norms there is neither.
     grade : {"compact", "fine"}
@@ -119,9 +127,9 @@ class MachineConfiguration:
     unit_rows: int = 4
     lanes: int = _OPERAND_LANES
     array_lanes: int = _OPERAND_LANES
-    arithmetic: Literal["exact", "fp12", "window"] = "exact"
-    format_a: MXFormat | str = "mxsf"
-    format_w: MXFormat | str = "mxsf"
+    arithmetic: Literal["exact", "fp12", "window", "bf16"] = "exact"
+    format_a: MXFormat | FloatFormat | str | None = None
+    format_w: MXFormat | FloatFormat | str | None = None
     data_width: int = 256
     a_beats: int = 2048
     w_beats: int = 4096
@@ -141,9 +149,13 @@ class MachineConfiguration:
 
     def __post_init__(self) -> None:
         self._check_array()
+        if self.conversions == CONVERSIONS:
+            mine = [name for name in self._kinds if self.transposes or name != "tiles"]
+            self._set("conversions", tuple(mine))
         self._set("data_width", _number_among("data_width", self.data_width, _DATA_WIDTHS))
         for name in ("a_beats", "w_beats", "out_beats"):
-            beats = require_integer(name, getattr(self, name), 4, _MOST_OPERAND_BEATS)
+            most = _MOST_OPERAND_WORDS // self.beat_words
+            beats = require_integer(name, getattr(self, name), 4, most)
             self._set(name, require_multiple(name, beats, 4))
         for name in ("vector_banks", "bank_beats", "reduction_beats"):
             self._set(name, require_power_of_two(name, getattr(self, name)))
@@ -157,7 +169,7 @@ class MachineConfiguration:
         for name, known in (
             ("functions", FUNCTIONS),
             ("reductions", REDUCTIONS),
-            ("conversions", CONVERSIONS),
+            ("conversions", self._kinds),
         ):
             self._set(name, _some_of(name, getattr(self, name), known))
         if not self.transposes and "tiles" in self.conversions:
@@ -186,20 +198,51 @@ class MachineConfiguration:
             raise ValueError(
                 f"arithmetic must be exact with target fpga, not {shown(self.arithmetic)}"
             )
+        if not self.scaled and self.array_lanes != self.lanes:
+            raise ValueError(
+                f"array_lanes must be {self.lanes} with arithmetic {self.arithmetic}, whose sums "
+                f"depend on what is added first, not {self.array_lanes}"
+            )
         for name in ("format_a", "format_w"):
-            with about(format=name):
-                fmt = mx_format(getattr(self, name))
-            require_scale(name, fmt)
-            if self.arithmetic == "fp12":
-                require_float(name, fmt)
-            self._set(name, fmt)
+            self._set(name, self._format(name, getattr(self, name)))
+
+    def _format(self, name: str, given: MXFormat | FloatFormat | str | None) -> Any:
+        """A format of operands as the arithmetic takes it."""
+        if not self.scaled:
+            if given not in (None, BF16, BF16.name):
+                raise ValueError(
+                    f"{name} must be {BF16.name} with arithmetic {self.arithmetic}, "
+                    f"not {getattr(given, 'name', given)}"
+                )
+            return BF16
+        if given in (BF16, BF16.name):
+            raise ValueError(
+                f"{name} must be a format with scales with arithmetic {self.arithmetic}, "
+                f"not {BF16.name}"
+            )
+        with about(format=name):
+            fmt = mx_format(_FORMAT if given is None else given)  # type: ignore[arg-type]
+        require_scale(name, fmt)
+        if self.arithmetic == "fp12":
+            require_float(name, fmt)
+        return fmt
 
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)
 
     @property
+    def scaled(self) -> bool:
+        """Whether operands have scales: codes of MX formats, else numbers of bfloat16."""
+        return self.arithmetic != "bf16"
+
+    @property
+    def _kinds(self) -> tuple[str, ...]:
+        """Conversions that operands of its arithmetic can have."""
+        return CONVERSIONS[:-1] if self.scaled else CONVERSIONS[-1:]
+
+    @property
     def formats(self) -> OperandFormats:
-        """Formats of both operands."""
+        """MX formats of both operands; only where they have scales."""
         return OperandFormats(cast(MXFormat, self.format_a), cast(MXFormat, self.format_w))
 
     @property
@@ -214,8 +257,13 @@ class MachineConfiguration:
 
     @property
     def conversion_format(self) -> MXFormat:
-        """Format that results are converted to."""
-        return self.formats.w  # type: ignore[return-value]
+        """MX format that results are converted to; only where operands have scales."""
+        return cast(MXFormat, self.format_w)
+
+    @property
+    def code_bytes(self) -> int:
+        """Bytes of a code of operands, in the buffers and, unless it is packed, in memory."""
+        return 1 if self.scaled else BF16.width // 8
 
     @property
     def word_bytes(self) -> int:
@@ -225,7 +273,8 @@ class MachineConfiguration:
     @property
     def word_parts(self) -> dict[str, int]:
         """Words of a buffer in one of memory, by packing."""
-        return {"none": 1, "nibbles": 2, "tiles": min(_TILE, self.rows)}
+        packings = {"nibbles": 2, "tiles": min(_TILE, self.rows)} if self.scaled else {}
+        return {"none": 1, **packings}
 
     @property
     def last_part(self) -> int:
@@ -235,8 +284,8 @@ class MachineConfiguration:
     @property
     def load_packings(self) -> tuple[str, ...]:
         """Ways in which LOAD unpacks words of memory."""
-        formats = self.formats.a, self.formats.w
-        return _packings(any(one.width == _NIBBLE for one in formats), True)
+        formats = cast(MXFormat, self.format_a), cast(MXFormat, self.format_w)
+        return _packings(any(one.width == _NIBBLE for one in formats), self.scaled)
 
     @property
     def store_packings(self) -> tuple[str, ...]:
@@ -245,8 +294,29 @@ class MachineConfiguration:
         return _packings(nibbles, "tiles" in self.conversions)
 
     @property
+    def load_buffers(self) -> tuple[str, ...]:
+        """Buffers that LOAD writes."""
+        scales = ("a_scales", "w_scales") if self.scaled else ()
+        return ("a_codes", "w_codes", *scales, "vector")
+
+    @property
+    def store_buffers(self) -> tuple[str, ...]:
+        """Buffers that STORE reads."""
+        return ("out_codes", *(("out_scales",) if self.scaled else ()), "vector")
+
+    @property
+    def beat_words(self) -> int:
+        """Words of an operand beat."""
+        return 2 * self.code_bytes
+
+    @property
     def beat_bytes(self) -> int:
-        """Bytes of an operand beat and of a vector beat."""
+        """Bytes of an operand beat."""
+        return self.beat_words * self.word_bytes
+
+    @property
+    def vector_beat_bytes(self) -> int:
+        """Bytes of a vector beat: two words."""
         return 2 * self.word_bytes
 
     @property
@@ -281,8 +351,13 @@ class MachineConfiguration:
 
     @property
     def block_beats(self) -> int:
-        """Operand beats of a block of 1x64."""
-        return _BLOCK // self.lanes
+        """Operand beats of the longest block; of numbers one, whose products are added first."""
+        return _BLOCK // self.lanes if self.scaled else 1
+
+    @property
+    def default_block(self) -> int:
+        """Values of k of a block, if nothing else is said: the most."""
+        return self.block_beats * self.lanes
 
     @property
     def anchored(self) -> bool:
@@ -297,17 +372,24 @@ class MachineConfiguration:
     @property
     def a_entries(self) -> int:
         """Scale entries of the buffer of operand a."""
-        return self.a_beats // 2
+        return self._entries(self.a_beats)
 
     @property
     def w_entries(self) -> int:
         """Scale entries of the buffer of operand w."""
-        return self.w_beats // 2
+        return self._entries(self.w_beats)
 
     @property
     def out_entries(self) -> int:
         """Scale entries of the buffer of results."""
-        return self.out_beats // 2
+        return self._entries(self.out_beats)
+
+    def _entries(self, beats: int) -> int:
+        return self.entries(beats, 2)
+
+    def entries(self, beats: int, span: int) -> int:
+        """Scale entries of so many operand beats, if one is for some of them."""
+        return -(-beats // span) if self.scaled else 0
 
 
 def require_rows(rows: object) -> int:
@@ -346,6 +428,9 @@ def _some_of(name: str, given: tuple[str, ...], known: tuple[str, ...]) -> tuple
 WINDOW_MACHINE = MachineConfiguration(arithmetic="window")
 """The default machine with integers of a window in place of eight adders a sub-matrix unit."""
 
+BF16_MACHINE = MachineConfiguration(arithmetic="bf16")
+"""The default machine with numbers of bfloat16 in place of MXSF: the paper's baseline."""
+
 SMALL_MACHINE = MachineConfiguration(
     rows=8,
     data_width=64,
@@ -375,6 +460,8 @@ BOARD_MACHINE = replace(
 """For a board's LFE5U-85F: 64 products a cycle, arithmetic of vectors and ReLU."""
 
 _NONE = "none"
+_OF_OPERANDS = ("format_a", "format_w", "conversions")
+"""Fields of which operands with scales have other values than those without."""
 
 
 @checked
@@ -384,7 +471,8 @@ def resized(default: MachineConfiguration, **values: Any) -> MachineConfiguratio
     Parameters
     ----------
     default : MachineConfiguration
-        What it is apart from them.
+        What it is apart from them. Where the arithmetic is one of operands with scales and the
+        other is not, formats and conversions are the default ones of the arithmetic.
     **values
         Fields of `MachineConfiguration`. A list of names may be one string, joined by ``+``, or
         ``none``.
@@ -400,4 +488,7 @@ def resized(default: MachineConfiguration, **values: Any) -> MachineConfiguratio
             raise ValueError(f"field must be {one_of(known, name)}")
         if isinstance(value, str) and isinstance(getattr(default, name), tuple):
             values[name] = () if value == _NONE else tuple(value.split("+"))
+    plain = MachineConfiguration(arithmetic=values.get("arithmetic", default.arithmetic))
+    if plain.scaled != default.scaled:
+        values = {name: getattr(plain, name) for name in _OF_OPERANDS} | values
     return replace(default, **values)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from types import MappingProxyType
-from typing import Annotated
+from typing import Annotated, Any
 
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import BF16, MX_FORMATS, FloatFormat, MXFormat
 from mxsafe.machine.configuration import (
     ARITHMETICS,
     CONVERSIONS,
@@ -72,8 +72,8 @@ MOST_TOKENS = (1 << TOKEN_BITS) - 1
 """Largest value of such a counter."""
 QUEUES = ("load", "gemm", "vector", "store")
 """Queues in the order of their bits in a descriptor's `wait` and `signal`."""
-FORMATS = tuple(MX_FORMATS)
-"""Element formats by the numbers that a register shows."""
+FORMATS = (*MX_FORMATS, BF16.name)
+"""Formats of operands by the numbers that a register shows."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +203,7 @@ CONVERT = Enumeration.of(
         "none": "no conversion",
         "blocks": "a scale for 64 values of a lane",
         "tiles": "a scale for tiles of 8 beats and 8 lanes",
+        "numbers": "each number to bfloat16, to nearest even",
     },
 )
 TARGETS = Enumeration.of(
@@ -525,6 +526,16 @@ def _strided(place: str, other: str) -> tuple[Field, ...]:
     )
 
 
+def _without_scales(*fields: str) -> Iterator[Rule]:
+    """Fields of scales, on a machine whose operands have none."""
+    for field in fields:
+        yield Rule(
+            meaning=f"{field} must be 0 on a machine without scales",
+            conditions=(Condition(field=field, values=(0,), negated=True),),
+            lacks="scaled",
+        )
+
+
 def _packing(available: str) -> Field:
     return Field(
         name="packing",
@@ -566,6 +577,7 @@ def _load_rules() -> Iterator[Rule]:
             Condition(field="buffer", values=codes),
             Condition(field="count_0", values=(4,), negated=True),
         ),
+        has="scaled",
     )
     yield Rule(
         meaning="scales are not transposed on a machine of 8 rows",
@@ -586,14 +598,33 @@ def _load_rules() -> Iterator[Rule]:
         ),
     )
     yield from _packing_rules(codes, scales)
+    yield Rule(
+        meaning="count_0 must be 8 when codes of two bytes are transposed",
+        conditions=(
+            on["transpose"],
+            Condition(field="buffer", values=codes),
+            Condition(field="count_0", values=(8,), negated=True),
+        ),
+        lacks="scaled",
+    )
 
 
 LOAD = Descriptor(
     "load",
     "Copies words of memory to a buffer.",
     (
-        Field(name="buffer", width=3, meaning="where to", enumeration=LOAD_BUFFERS),
-        _flag("transpose", "tiles of 8x8 are transposed on the way"),
+        Field(
+            name="buffer",
+            width=3,
+            meaning="where to",
+            enumeration=LOAD_BUFFERS,
+            available="load_buffers",
+        ),
+        _flag(
+            "transpose",
+            "tiles of 8x8 are transposed on the way; of codes of two bytes, two words that follow "
+            "each other stand side by side, and step_0 leads from two to two",
+        ),
         _flag("widen", "a word is C bfloat16 and becomes a vector beat of binary32"),
         _packing("load_packings"),
         *_strided("to", "with widen"),
@@ -611,7 +642,13 @@ STORE = Descriptor(
     "store",
     "Copies words of a buffer to memory.",
     (
-        Field(name="buffer", width=3, meaning="where from", enumeration=STORE_BUFFERS),
+        Field(
+            name="buffer",
+            width=3,
+            meaning="where from",
+            enumeration=STORE_BUFFERS,
+            available="store_buffers",
+        ),
         Field(name="unused", width=1, meaning="0", most=0),
         _flag("narrow", "a vector beat of binary32 becomes a word of C bfloat16, to nearest even"),
         _packing("store_packings"),
@@ -644,6 +681,21 @@ def run_words(values: Mapping[str, int], configuration: MachineConfiguration) ->
     assert packing is not None
     first = values.get("part", 0) if packing == "tiles" else 0
     return -(-(first + values.get("count_0", 0)) // configuration.word_parts[packing])
+
+
+def run_place(values: Mapping[str, int], configuration: MachineConfiguration, number: Any) -> Any:
+    """Where words of a run stand in the buffer, counted from where the run begins.
+
+    Parameters
+    ----------
+    values : Mapping of str to int
+        Fields of the descriptor; those that are not named are 0.
+    configuration : MachineConfiguration
+    number : int or ndarray of int
+        Of words in the run.
+    """
+    together = configuration.code_bytes if values.get("transpose", 0) else 1
+    return number // together * values.get("step_0", 0) + number % together
 
 
 GEMM = Descriptor(
@@ -686,6 +738,7 @@ GEMM = Descriptor(
             conditions=(Condition(field="clear", values=(0,)),),
             has="anchored",
         ),
+        *_without_scales("a_scales", "a_scale_stride", "w_scales", "w_scale_stride"),
     ),
 )
 
@@ -755,6 +808,7 @@ def _vector_rules() -> Iterator[Rule]:
         conditions=(affine, Condition(field="arithmetic", values=(0,), negated=True)),
     )
     yield from _sweep_rules()
+    yield from _without_scales("out_scales", "out_scale_stride")
 
 
 def _sweep_rules() -> Iterator[Rule]:
@@ -1116,8 +1170,7 @@ def constant_registers(configuration: MachineConfiguration) -> dict[str, int]:
         "array": {"rows": c.rows, "columns": c.rows, "lanes": c.lanes},
         "formats": {
             "arithmetic": ARITHMETICS.index(c.arithmetic),
-            "format_a": FORMATS.index(c.formats.a.name),
-            "format_w": FORMATS.index(c.formats.w.name),
+            **{name: _number_of(getattr(c, name)) for name in ("format_a", "format_w")},
         },
         "widths": {"word_bytes": c.word_bytes, "data_width": c.data_width},
         "a_beats": c.a_beats,
@@ -1140,6 +1193,10 @@ def constant_registers(configuration: MachineConfiguration) -> dict[str, int]:
         name: value if isinstance(value, int) else registers[name].pack(value)
         for name, value in values.items()
     }
+
+
+def _number_of(fmt: MXFormat | FloatFormat) -> int:
+    return FORMATS.index(fmt.name)
 
 
 def _bits(there: Sequence[str], known: Sequence[str]) -> int:

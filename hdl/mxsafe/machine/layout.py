@@ -1,15 +1,15 @@
 """Matrices as bytes in memory: operands in strips of rows, float32 tensors in vector beats."""
 
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.codec import QuantizedTensor
+from mxsafe.codec import QuantizedTensor, quantize
 from mxsafe.codec._inputs import floats, widened
 from mxsafe.codec.blocks import tensor_of
-from mxsafe.formats import MXFormat, mx_format
+from mxsafe.formats import BF16, FloatFormat, MXFormat, mx_format
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.products import require_scale
 from mxsafe.validation import (
@@ -21,6 +21,8 @@ from mxsafe.validation import (
 )
 
 Bytes = NDArray[np.uint8]
+Converted = QuantizedTensor | NDArray[np.uint16]
+"""What operands are: numbers in blocks with scales, or those of bfloat16 as their bits."""
 
 _TILE = 8
 _NIBBLE = 4
@@ -36,19 +38,21 @@ class OperandLayout:
     The operand is a matrix whose rows (the outer index: features or tokens) come in strips, and
     whose columns (k) are the index that products sum over. For an operand w of shape (k, n) that
     is its transpose. Codes of a strip stand one operand beat after the other, then come those of
-    the next strip; codes of 4 bits are two in a byte. Its scale entries stand in a place of their
-    own; an entry of tiles has a byte for each tile, not for each row. Rows and columns that are
-    missing have the code 0, and scales that are missing are 0 too.
+    the next strip; codes of 4 bits are two in a byte, those of bfloat16 two bytes, the lower one
+    first. Its scale entries, if it has scales, stand in a place of their own; an entry of tiles has
+    a byte for each tile, not for each row. Rows and columns that are missing have the code 0, and
+    scales that are missing are 0 too.
 
     Parameters
     ----------
     configuration : MachineConfiguration
     rows, columns : int
         Shape of the matrix.
-    block : int or tuple of int
-        Length of blocks along a row, a multiple of the array's lanes, or ``(8, 8)``.
+    block : int or tuple of int, optional
+        Length of blocks along a row, a multiple of the array's lanes, or ``(8, 8)``. 0, the
+        default, stands for 64, or without scales for 4, the numbers of a beat: there is no other.
     format : MXFormat or str, optional
-        By default the one that the machine converts to.
+        By default the one that the machine converts to; without scales there is no other.
 
     Raises
     ------
@@ -59,22 +63,38 @@ class OperandLayout:
     configuration: MachineConfiguration
     rows: PositiveInteger
     columns: PositiveInteger
-    block: int | tuple[int, int] = 64
-    format: MXFormat | str | None = None
+    block: int | tuple[int, int] = 0
+    format: MXFormat | FloatFormat | str | None = None
 
     def __post_init__(self) -> None:
-        default = self.configuration.conversion_format
-        fmt = default if self.format is None else mx_format(self.format)
-        require_scale("format", fmt)
-        object.__setattr__(self, "format", fmt)
+        if self.block == 0:
+            object.__setattr__(self, "block", self.configuration.default_block)
+        object.__setattr__(self, "format", self._settled_format())
+        if not self.configuration.scaled and self.block != self.configuration.default_block:
+            raise ValueError(
+                f"block must be {self.configuration.default_block} without scales, not {self.block}"
+            )
         if isinstance(self.block, tuple):
             if self.block != (_TILE, _TILE):
                 raise ValueError(f"block must be a length or ({_TILE}, {_TILE}), not {self.block}")
             return
         lanes = self.configuration.lanes
-        most = self.configuration.block_beats * lanes
+        most = self.configuration.default_block
         if require_positive_integer("block", self.block) % lanes or self.block > most:
             raise ValueError(f"block must be a multiple of {lanes} up to {most}, not {self.block}")
+
+    def _settled_format(self) -> Any:
+        if not self.configuration.scaled:
+            if self.format not in (None, BF16):
+                raise ValueError(
+                    f"format must be {BF16.name} without scales, "
+                    f"not {getattr(self.format, 'name', self.format)}"
+                )
+            return BF16
+        default = self.configuration.conversion_format
+        fmt = default if self.format is None else mx_format(cast(MXFormat, self.format))
+        require_scale("format", fmt)
+        return fmt
 
     @property
     def packings(self) -> dict[str, str]:
@@ -107,7 +127,12 @@ class OperandLayout:
     @property
     def entries(self) -> int:
         """Scale entries of a strip."""
-        return -(-self.columns // self.length)
+        return self.configuration.entries(self.beats, self.block_beats)
+
+    @property
+    def turns(self) -> bool:
+        """Whether the transpose can be read: converted tiles, or numbers, are the same in it."""
+        return isinstance(self.block, tuple) or not self.configuration.scaled
 
     @property
     def beat_bytes(self) -> int:
@@ -136,17 +161,49 @@ class OperandLayout:
         """Bytes from strip to strip of the scales: whole words."""
         return -(-self.entries // self.word_entries) * self.configuration.word_bytes
 
-    def packed(self, q: QuantizedTensor) -> tuple[Bytes, Bytes]:
-        """Codes and scales of a matrix as bytes.
+    def converted(self, x: NDArray[np.float32]) -> Converted:
+        """A matrix of float32 as the machine converts it, in the format of this layout."""
+        if self.configuration.scaled:
+            return quantize(x, cast(MXFormat, self.format), block=self.block)
+        return narrowed(np.ascontiguousarray(x).view(np.uint32))
+
+    def packed(self, q: Converted) -> tuple[Bytes, Bytes]:
+        """Codes and scales of a matrix as bytes; without scales there are none of the second.
+
+        Parameters
+        ----------
+        q : QuantizedTensor or ndarray of uint16, shape (rows, columns)
+            Bits of bfloat16 numbers, for a machine whose operands have no scales.
 
         Raises
         ------
         TypeError, ValueError
             If the matrix is not one of this layout.
         """
+        own_codes, own_scales = self._parts(q)
+        height, lanes = self.configuration.rows, self.configuration.lanes
+        codes = np.zeros((self.strips * height, self.beats * lanes), own_codes.dtype)
+        codes[: self.rows, : self.columns] = own_codes
+        beats = codes.reshape(self.strips, height, self.beats, lanes).swapaxes(1, 2)
+        as_bytes = beats.reshape(-1).astype(own_codes.dtype.newbyteorder("<")).view(np.uint8)
+        words = as_bytes.reshape(-1, self.configuration.word_bytes)
+        data = packed_words(words, self.packings["codes"], self.configuration)
+        height, width = self.entry_bytes, self.scale_strip_bytes // self.entry_bytes
+        scales = np.zeros((self.strips * height, width), np.uint8)
+        own = np.repeat(own_scales, self._strips_of_tile, axis=0)[: len(scales)]
+        scales[: len(own), : self.entries] = own
+        ordered = scales.reshape(self.strips, height, width).swapaxes(1, 2)
+        return data.reshape(-1), ordered.reshape(-1).copy()
+
+    def _parts(self, q: Converted) -> tuple[NDArray[Any], Bytes]:
+        """Codes and scales of a matrix of this layout."""
+        if not self.configuration.scaled:
+            if not isinstance(q, np.ndarray) or q.dtype != np.uint16:
+                raise TypeError(f"q must be an array of uint16, not {shown(q)}")
+            self._require_shape(q.shape)
+            return q, np.zeros((self.rows, 0), np.uint8)
         q = tensor_of("q", q)
-        if q.shape != (self.rows, self.columns):
-            raise ValueError(f"q must have shape {(self.rows, self.columns)}, not {q.shape}")
+        self._require_shape(q.shape)
         if q.block != self.block or (not isinstance(q.block, tuple) and q.axis != -1):
             raise ValueError(
                 f"q must have blocks of {self.block} along its rows, not of {q.block} along "
@@ -156,20 +213,13 @@ class OperandLayout:
             raise ValueError(
                 f"q must have format {cast(MXFormat, self.format).name}, not {q.format.name}"
             )
-        height, lanes = self.configuration.rows, self.configuration.lanes
-        codes = np.zeros((self.strips * height, self.beats * lanes), np.uint8)
-        codes[: self.rows, : self.columns] = q.codes
-        beats = codes.reshape(self.strips, height, self.beats, lanes).swapaxes(1, 2)
-        words = beats.reshape(-1, self.configuration.word_bytes)
-        data = packed_words(words, self.packings["codes"], self.configuration)
-        height, width = self.entry_bytes, self.scale_strip_bytes // self.entry_bytes
-        scales = np.zeros((self.strips * height, width), np.uint8)
-        own = np.repeat(q.scales, self._strips_of_tile, axis=0)[: len(scales)]
-        scales[: len(own), : self.entries] = own
-        ordered = scales.reshape(self.strips, height, width).swapaxes(1, 2)
-        return data.reshape(-1), ordered.reshape(-1).copy()
+        return q.codes, q.scales
 
-    def unpacked(self, codes: ArrayLike, scales: ArrayLike) -> QuantizedTensor:
+    def _require_shape(self, shape: tuple[int, ...]) -> None:
+        if shape != (self.rows, self.columns):
+            raise ValueError(f"q must have shape {(self.rows, self.columns)}, not {shape}")
+
+    def unpacked(self, codes: ArrayLike, scales: ArrayLike) -> Converted:
         """The matrix whose codes and scales are these bytes.
 
         Raises
@@ -180,9 +230,12 @@ class OperandLayout:
         c = self.configuration
         flat = _as_bytes("codes", codes, self.strips * self.strip_bytes)
         words = unpacked_words(flat.reshape(-1, c.word_bytes), self.packings["codes"], c)
-        beats = words.reshape(self.strips, self.beats, c.rows, c.lanes).swapaxes(1, 2)
+        each = words.reshape(-1).view(f"<u{c.code_bytes}")
+        beats = each.reshape(self.strips, self.beats, c.rows, c.lanes).swapaxes(1, 2)
         matrix = beats.reshape(self.strips * c.rows, -1)[: self.rows, : self.columns]
         flat = _as_bytes("scales", scales, self.strips * self.scale_strip_bytes)
+        if not c.scaled:
+            return np.ascontiguousarray(matrix)
         entries = flat.reshape(self.strips, -1, self.entry_bytes).swapaxes(1, 2)
         by_row = entries.reshape(self.strips * self.entry_bytes, -1)[:: self._strips_of_tile]
         tall = isinstance(self.block, tuple)
@@ -364,34 +417,37 @@ def _parts_of(words: Bytes, packing: str, configuration: MachineConfiguration) -
 
 @checked
 def transposed_codes(groups: Bytes, configuration: MachineConfiguration) -> Bytes:
-    """Groups of four words of codes, the tiles of 8 columns of a strip, with tiles transposed.
+    """Groups of words of codes, the tiles of 8 columns of a strip, with tiles transposed.
 
     Parameters
     ----------
-    groups : ndarray of uint8, shape (..., 4, word bytes)
+    groups : ndarray of uint8, shape (..., 4 or 8, word bytes)
         Two operand beats.
     configuration : MachineConfiguration
 
     Returns
     -------
-    ndarray of uint8, shape (..., 4, word bytes)
+    ndarray of uint8, shape of `groups`
         In the order in which words go to `to`, `to + step_0` and so on: with 16 rows the first
         and second four columns of the upper tile's transpose, each of 8 rows and so half a beat of
-        a strip, and those of the lower one's; with 8 rows both beats of the one tile's.
+        a strip, and those of the lower one's; with 8 rows both beats of the one tile's. Codes of
+        two bytes take two words for each of these, the first four rows and the second.
     """
-    lanes, rows = configuration.lanes, configuration.rows
+    lanes, rows, count = configuration.lanes, configuration.rows, 2 * configuration.beat_words
     lead = groups.shape[:-2]
-    if groups.shape[-2:] != (4, configuration.word_bytes):
+    if groups.shape[-2:] != (count, configuration.word_bytes):
         raise ValueError(
-            f"groups must be of 4 words of {configuration.word_bytes} bytes, "
+            f"groups must be of {count} words of {configuration.word_bytes} bytes, "
             f"not of shape {groups.shape}"
         )
     tiles = rows // _TILE
+    codes = np.ascontiguousarray(groups).view(f"<u{configuration.code_bytes}")
     # (beat, tile, row, lane): element (row of the tile, lanes * beat + lane).
-    beats = groups.reshape(*lead, _TILE // lanes, tiles, _TILE, lanes)
+    beats = codes.reshape(*lead, _TILE // lanes, tiles, _TILE, lanes)
     by_tile = np.moveaxis(beats, -4, -2).reshape(*lead, tiles, _TILE, _TILE)
     turned = by_tile.swapaxes(-1, -2).reshape(*lead, tiles, _TILE, _TILE // lanes, lanes)
-    return np.ascontiguousarray(turned.swapaxes(-2, -3)).reshape(groups.shape)
+    ordered = np.ascontiguousarray(turned.swapaxes(-2, -3))
+    return ordered.reshape(-1).view(np.uint8).reshape(groups.shape)
 
 
 @checked

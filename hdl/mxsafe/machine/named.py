@@ -1,10 +1,14 @@
 """Machines by name."""
 
-from dataclasses import replace
 from typing import Any
 
 from mxsafe.formats import MXFormat
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+    resized,
+)
 from mxsafe.validation import about, checked, require_one_of
 
 MACHINES = {
@@ -36,4 +40,4 @@ def machine_named(
     if arithmetic is not None:
         values["arithmetic"] = arithmetic
     with about(format_a="format", format_w="format"):
-        return replace(machine, **values)
+        return resized(machine, **values)

@@ -4,7 +4,14 @@ from collections.abc import Iterator, Mapping
 
 from mxsafe.machine.assembler import Fault, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import ARITHMETIC, CONVERT, REDUCTION, TARGETS, Y_MODES
+from mxsafe.machine.description import (
+    ARITHMETIC,
+    CONVERT,
+    REDUCTION,
+    TARGETS,
+    Y_MODES,
+    run_place,
+)
 from mxsafe.validation import checked
 
 __all__ = ["address_fault", "result_beats"]
@@ -40,18 +47,19 @@ def _last(instruction: Instruction, place: str, stride: str, count: str, along: 
 def _transfer(i: Instruction, configuration: MachineConfiguration) -> Iterator[Reach]:
     place = "to" if i.kind == "load" else "from"
     name = i.descriptor.field("buffer").name_of(i["buffer"])
-    last = i[place] + sum((i[f"count_{at}"] - 1) * i[f"step_{at}"] for at in range(4))
+    last = i[place] + sum((i[f"count_{at}"] - 1) * i[f"step_{at}"] for at in (1, 2, 3))
+    last += run_place(i.values, configuration, i["count_0"] - 1)
     by_beat = i["widen"] if i.kind == "load" else i["narrow"]
     if name == "vector":
         yield place, last, configuration.vector_beats * (1 if by_beat else 2)
         return
     owner, _, part = name.partition("_")
     beats = getattr(configuration, f"{owner}_beats")
-    yield place, last, 2 * beats if part == "codes" else beats // 4
+    yield place, last, configuration.beat_words * beats if part == "codes" else beats // 4
 
 
 def _gemm(i: Instruction, configuration: MachineConfiguration) -> Iterator[Reach]:
-    entries = -(-i["beats"] // i["block"])
+    entries = configuration.entries(i["beats"], i["block"])
     for side in "aw":
         strips = f"strips_{side}"
         codes, scales = f"{side}_codes", f"{side}_scales"
@@ -103,6 +111,6 @@ def _converted(i: Instruction, configuration: MachineConfiguration) -> Iterator[
     )
     last = _last(i, "out", "out_stride", "rows", operand_beats - 1)
     yield "out", last, getattr(configuration, f"{owner}_beats")
-    entries = -(-operand_beats // span)
+    entries = configuration.entries(operand_beats, span)
     last = _last(i, "out_scales", "out_scale_stride", "rows", entries - 1)
     yield "out_scales", last, getattr(configuration, f"{owner}_entries")

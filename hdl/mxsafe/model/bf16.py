@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec._inputs import Numbers, to_codes
+from mxsafe.codec._subnormals import subnormals
 from mxsafe.model.accumulate import canonical
 from mxsafe.validation import AlikePower, about, checked, require_power_of_two
 
@@ -74,8 +75,19 @@ def bf16_mac(a: Numbers, w: Numbers) -> NDArray[np.uint32]:
         return _sum_of_lanes(values_a * values_w).view(np.uint32)
 
 
+_ROWS, _COLUMNS = 64, 512
+"""Of a tile of the result that is made at a time, which a core's cache holds."""
+
+
 @checked
-def bf16_matmul(a: Numbers, w: Numbers, *, lanes: AlikePower = 4) -> NDArray[np.float32]:
+@subnormals()
+def bf16_matmul(
+    a: Numbers,
+    w: Numbers,
+    *,
+    lanes: AlikePower = 4,
+    start: NDArray[np.float32] | None = None,
+) -> NDArray[np.float32]:
     """Matrix product of two matrices of bfloat16, bit for bit what the array produces.
 
     Parameters
@@ -87,6 +99,8 @@ def bf16_matmul(a: Numbers, w: Numbers, *, lanes: AlikePower = 4) -> NDArray[np.
     lanes : int
         Products that are added before the accumulator, a power of two; at the end of K missing
         ones are +0.
+    start : ndarray of float32, shape (M, N), optional
+        Sums of an earlier product that this one continues; by default zeros.
 
     Returns
     -------
@@ -109,12 +123,37 @@ def bf16_matmul(a: Numbers, w: Numbers, *, lanes: AlikePower = 4) -> NDArray[np.
         raise ValueError(
             f"w must have the {values_a.shape[1]} rows that a has columns, not {values_w.shape[0]}"
         )
-    result = np.zeros((values_a.shape[0], values_w.shape[1]), np.float32)
+    shape = values_a.shape[0], values_w.shape[1]
+    if start is not None and (start.dtype != np.float32 or start.shape != shape):
+        raise ValueError(
+            f"start must be of float32 and shape {shape}, not {start.dtype} of {start.shape}"
+        )
+    result = np.zeros(shape, np.float32) if start is None else start.copy()
     missing = -values_a.shape[1] % lanes
-    columns_a = np.pad(values_a, ((0, 0), (0, missing)))[:, None, :]
-    rows_w = np.pad(values_w, ((0, missing), (0, 0))).T[None]
+    columns_a = np.ascontiguousarray(np.pad(values_a, ((0, 0), (0, missing))).T)
+    rows_w = np.pad(values_w, ((0, missing), (0, 0)))
     with np.errstate(all="ignore"):
-        for k in range(0, columns_a.shape[-1], lanes):
-            products = columns_a[..., k : k + lanes] * rows_w[..., k : k + lanes]
-            result = canonical(result + _sum_of_lanes(products))
-    return result
+        for top in range(0, shape[0], _ROWS):
+            for left in range(0, shape[1], _COLUMNS):
+                own, right = np.s_[top : top + _ROWS], np.s_[left : left + _COLUMNS]
+                _accumulate(result[own, right], columns_a[:, own], rows_w[:, right], lanes)
+    return canonical(result)  # a NaN stays one, so it is enough to choose its bits at the end
+
+
+def _accumulate(
+    sums: NDArray[np.float32],
+    columns_a: NDArray[np.float32],
+    rows_w: NDArray[np.float32],
+    lanes: int,
+) -> None:
+    """Add the products of columns of a with rows of w to sums, so many at a time."""
+    parts = np.empty((lanes, *sums.shape), np.float32)
+    for k in range(0, len(columns_a), lanes):
+        own = slice(k, k + lanes)
+        np.multiply(columns_a[own, :, None], rows_w[own, None, :], out=parts)
+        width = lanes
+        while width > 1:
+            width //= 2
+            for at in range(width):
+                np.add(parts[2 * at], parts[2 * at + 1], out=parts[at])
+        np.add(sums, parts[0], out=sums)

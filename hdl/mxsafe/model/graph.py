@@ -19,7 +19,8 @@ from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.stages import computed
 from mxsafe.model.accumulate import canonical
 from mxsafe.model.functions import FUNCTIONS
-from mxsafe.model.gemm import fits_float64, matmul
+from mxsafe.model.gemm import fits_float64
+from mxsafe.model.machine_gemm import converted_product
 from mxsafe.model.normalisation import normalise, window_sum
 from mxsafe.model.softmax import softmax
 from mxsafe.model.sums import add_blocks
@@ -210,16 +211,16 @@ class GraphModel:
     def _products(self, a: Array, b: Array) -> Array:
         """``y[i, o, m, n]``, the sum over k of ``a[i, o, m, k] * b[i, o, n, k]``."""
         c, block = self._c, self._block
-        fmt = c.conversion_format
         length = block[1] if isinstance(block, tuple) else block
-        if c.arithmetic != "exact" or not fits_float64(fmt, length):
+        if c.arithmetic != "exact" or not fits_float64(c.conversion_format, length):
             lead = np.broadcast_shapes(a.shape[:2], b.shape[:2])
             many = [np.broadcast_to(one, (*lead, *one.shape[2:])) for one in (a, b)]
             flat = [one.reshape(-1, *one.shape[2:]) for one in many]
             made = np.stack([self._product(x, y) for x, y in zip(*flat, strict=True)])
             return made.reshape(*lead, *made.shape[1:])
         left, right = (
-            dequantize(quantize(one, fmt, block=block), dtype=np.float64) for one in (a, b)
+            dequantize(quantize(one, c.conversion_format, block=block), dtype=np.float64)
+            for one in (a, b)
         )
         lead = np.broadcast_shapes(a.shape[:2], b.shape[:2])
         sums = np.zeros((*lead, a.shape[2], b.shape[2]), np.float32)
@@ -243,15 +244,11 @@ class GraphModel:
         size = a.shape[1]
         step = DEFAULT_INNER if self._c.arithmetic == "window" else size
         parts = (np.s_[:, at : at + step] for at in range(0, size, step))
-        return reduce(add, (self._part(a[own], b[own]) for own in parts))
-
-    def _part(self, a: Array, b: Array) -> Array:
-        fmt, block, w = self._c.conversion_format, self._block, np.ascontiguousarray(b.T)
-        if isinstance(block, tuple):
-            q, r = (quantize(one, fmt, block=block) for one in (a, w))
-        else:
-            q, r = (quantize(one, fmt, block=block, axis=at) for one, at in ((a, -1), (w, -2)))
-        return matmul(q, r, arithmetic=self._c.arithmetic, lanes=self._c.lanes)
+        products = (
+            converted_product(a[own], np.ascontiguousarray(b[own].T), self._c, self._block)
+            for own in parts
+        )
+        return reduce(add, products)
 
 
 def _kind(value: Value) -> tuple[Any, ...]:

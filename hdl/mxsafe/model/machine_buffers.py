@@ -1,6 +1,6 @@
 """Buffers of the machine, and how it stops with an error."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,14 +44,15 @@ class OperandBuffer:
 
     Attributes
     ----------
-    codes : ndarray of uint8, shape (beats, rows, lanes)
+    codes : ndarray of uint8 or uint16, shape (beats, rows, lanes)
     scales : ndarray of uint8, shape (entries, rows)
     """
 
     def __init__(self, name: str, beats: int, configuration: MachineConfiguration) -> None:
         self.name = name
-        self.codes = np.zeros((beats, configuration.rows, configuration.lanes), np.uint8)
-        self.scales = np.zeros((beats // 2, configuration.rows), np.uint8)
+        shape = beats, configuration.rows, configuration.lanes
+        self.codes: NDArray[Any] = np.zeros(shape, f"<u{configuration.code_bytes}")
+        self.scales = np.zeros((configuration.entries(beats, 2), configuration.rows), np.uint8)
 
 
 class Buffers:
@@ -83,7 +84,7 @@ class Buffers:
             return self.vector.view(np.uint8).reshape(-1, self._word_bytes)
         owner, _, part = name.partition("_")
         array: NDArray[np.uint8] = getattr(self.operands[owner], part)
-        return array.reshape(-1, self._word_bytes)
+        return array.reshape(-1).view(np.uint8).reshape(-1, self._word_bytes)
 
     def operand(self, target: Literal["a", "w", "out"] | str) -> OperandBuffer:
         """A buffer of codes and scales."""

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import run_words
+from mxsafe.machine.description import run_place, run_words
 from mxsafe.machine.layout import (
     narrowed,
     packed_words,
@@ -30,7 +30,8 @@ def _addresses(
 ) -> Iterator[tuple[Indices, Indices]]:
     """Words of memory and places in the buffer, in order, some turns of loop 1 at a time."""
     i = instruction
-    inner, run = np.arange(i["count_0"]), np.arange(run_words(i.values, configuration))
+    inner = run_place(i.values, configuration, np.arange(i["count_0"]))
+    run = np.arange(run_words(i.values, configuration))
     together = max(_WORDS // i["count_0"], 1)
     for outer, third in product(range(i["count_3"]), range(i["count_2"])):
         from_memory = outer * i["stride_3"] + third * i["stride_2"]
@@ -38,7 +39,7 @@ def _addresses(
         for first in range(0, i["count_1"], together):
             second = np.arange(first, min(first + together, i["count_1"]))[:, None]
             memory = i["address"] // configuration.word_bytes + second * i["stride_1"] + run
-            buffer = i[place] + second * i["step_1"] + inner * i["step_0"]
+            buffer = i[place] + second * i["step_1"] + inner
             yield memory + from_memory, buffer + from_buffer
 
 

@@ -10,6 +10,7 @@ from mxsafe.codec import quantize
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import FOLLOWING
+from mxsafe.machine.layout import narrowed
 from mxsafe.model.functions import FUNCTIONS
 from mxsafe.model.machine_buffers import Buffers, Indices, MachineStop, require_within
 from mxsafe.model.normalisation import NormRows, normalise, normalise_epsilon, window_sum
@@ -260,6 +261,19 @@ def _mask(instruction: Instruction, values: Floats) -> NDArray[np.bool_] | None:
     return np.arange(beats)[:, None] < instruction["y"] + 1 + query
 
 
+def _converted(
+    kind: str, values: Floats, configuration: MachineConfiguration
+) -> tuple[NDArray[Any], NDArray[np.uint8]]:
+    """Codes of values and the scales of each row, along the last axis."""
+    if kind == "numbers":
+        return narrowed(values.view(np.uint32)), np.zeros((*values.shape[:2], 0), np.uint8)
+    # A tile has the same numbers whichever way it lies.
+    tiles = kind == "tiles"
+    block = (_TILE, _TILE) if tiles else _BLOCK
+    q = quantize(values, configuration.conversion_format, block=block)
+    return q.codes, np.repeat(q.scales, _TILE, axis=1) if tiles else q.scales
+
+
 def _convert(
     instruction: Instruction,
     values: Floats,
@@ -269,17 +283,12 @@ def _convert(
     """Codes and scales of each row, as a strip of an operand."""
     target = buffers.operand(_name(instruction, "target"))
     rows, count, height = values.shape
-    by_lane = np.ascontiguousarray(values.swapaxes(1, 2))
-    # Along the rows of what is now a strip; a tile has the same numbers whichever way it lies.
-    tiles = _name(instruction, "convert") == "tiles"
-    q = quantize(
-        by_lane, configuration.conversion_format, block=(_TILE, _TILE) if tiles else _BLOCK
-    )
-    scales = np.repeat(q.scales, _TILE, axis=1) if tiles else q.scales
+    by_lane = np.ascontiguousarray(values.swapaxes(1, 2))  # along the rows of what is now a strip
+    own, scales = _converted(_name(instruction, "convert"), by_lane, configuration)
     lanes = configuration.lanes
     beats = -(-count // lanes)
-    codes = np.zeros((rows, height, beats * lanes), np.uint8)
-    codes[..., :count] = q.codes
+    codes = np.zeros((rows, height, beats * lanes), own.dtype)
+    codes[..., :count] = own
     strips = codes.reshape(rows, height, beats, lanes).swapaxes(1, 2)
     places = _rows(instruction, "out", np.arange(beats))
     require_within(f"operand beat of {target.name}", places, len(target.codes))

@@ -17,9 +17,9 @@ from torch.export import ExportedProgram
 from torch.fx import Node
 
 from mxsafe import model
-from mxsafe.codec import quantize
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.model import host
+from mxsafe.model.machine_gemm import converted_product
 
 __all__ = ["Evaluated", "evaluated"]
 
@@ -153,13 +153,7 @@ class _Evaluator:
 
     def _part(self, a: Floats, w: Floats) -> Floats:
         """A product of a part of k."""
-        fmt = self._c.conversion_format
-        if isinstance(self._block, tuple):
-            left, right = (quantize(one, fmt, block=self._block) for one in (a, w))
-        else:
-            left = quantize(a, fmt, block=self._block, axis=-1)
-            right = quantize(w, fmt, block=self._block, axis=-2)
-        return model.matmul(left, right, arithmetic=self._c.arithmetic, lanes=self._c.lanes)
+        return converted_product(a, w, self._c, self._block)
 
     def _linear(self, x: Any, weight: Any, bias: Any = None) -> Floats:
         flat = _array(x).reshape(-1, weight.shape[-1])

@@ -1,7 +1,7 @@
 """Products of matrices in memory, of any shape and in every orientation."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ class Matrix:
         o = self.operand
         spans = (o.codes, o.layout.strip_bytes), (o.scales, o.layout.scale_strip_bytes)
         codes, scales = (memory[at : at + o.layout.strips * size] for at, size in spans)
-        q = o.layout.unpacked(codes, scales)
+        q = cast(QuantizedTensor, o.layout.unpacked(codes, scales))
         cut = replace(q, codes=np.ascontiguousarray(q.codes[:, : self.columns]))
         return cut.T if self.transposed else cut
 
