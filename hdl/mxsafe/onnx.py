@@ -79,8 +79,8 @@ def compile(
     *,
     machine: Machine = "default",
     format: str | MXFormat | None = None,
-    block: int | tuple[int, int] = 64,
-    arithmetic: Literal["exact", "fp12", "window"] | None = None,
+    block: int | tuple[int, int] | None = None,
+    arithmetic: Literal["exact", "fp12", "window", "bf16"] | None = None,
     keep: Collection[str] = (),
 ) -> Compiled:
     """An ONNX model as a program of the machine.
@@ -110,7 +110,7 @@ def compile(
 def compile_model(
     model: onnx.ModelProto,
     configuration: MachineConfiguration,
-    block: int | tuple[int, int] = 64,
+    block: int | tuple[int, int] | None = None,
     keep: Collection[str] = (),
 ) -> Compiled:
     """As `compile`, for a machine."""

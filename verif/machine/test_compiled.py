@@ -14,22 +14,23 @@ import pytest
 import mxsafe as mx
 from mxsafe.machine import compiled
 from mxsafe.machine.compiled import Compiled, compile_graph
-from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration, resized
 from mxsafe.machine.graph import Graph
 
+SMALL_BF16 = resized(SMALL_MACHINE, arithmetic="bf16")
 RNG = np.random.default_rng(0)
 WEIGHT = RNG.standard_normal((40, 8)).astype("f4")
 TABLE = RNG.standard_normal((50, 40)).astype("f4")
 
 
-def network() -> Compiled:
+def network(machine: MachineConfiguration = SMALL_MACHINE) -> Compiled:
     """A product of looked-up rows, and the rows themselves with others added."""
     g = Graph()
     ids = g.input("ids", (6,), "int64")
     rows = g.host("rows", [g.constant(TABLE), ids], (6, 40))
     g.output("product", g.matmul(rows, WEIGHT))
     g.output("sum", g.add(rows, g.input("x", (40,))))
-    return compile_graph(g, SMALL_MACHINE)
+    return compile_graph(g, machine)
 
 
 IDS = np.array([3, 1, 4, 1, 5, 9])
@@ -61,15 +62,24 @@ def test_wrong_inputs(given: Any, message: str) -> None:
     assert str(caught.value) == message
 
 
-def test_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("machine", [SMALL_MACHINE, SMALL_BF16], ids=["exact", "bf16"])
+def test_file(tmp_path: Path, machine: MachineConfiguration) -> None:
     path = tmp_path / "network.mxprog"
-    made = network()
+    made = network(machine)
+    assert made.identity["machine"]["arithmetic"] == machine.arithmetic
     made.save(path)
-    read = Compiled.load(path, SMALL_MACHINE)
+    read = Compiled.load(path, machine)
     assert read.report() == made.report()
     assert read.parts[0].program == made.parts[0].program
     for one, other in zip(read(IDS, X), made(IDS, X), strict=True):
         assert np.array_equal(one, other)
+
+
+def test_a_file_is_for_its_arithmetic(tmp_path: Path) -> None:
+    path = tmp_path / "network.mxprog"
+    network(SMALL_BF16).save(path)
+    with pytest.raises(ValueError, match="must be for this machine, whose arithmetic is 'exact',"):
+        Compiled.load(path, SMALL_MACHINE)
 
 
 def _head(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from numpy.typing import NDArray
@@ -11,7 +12,7 @@ from mxsafe.host.host import Host
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.compiled import Compiled, Resident, compile_graph
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import BF16_MACHINE, MachineConfiguration
 from mxsafe.machine.graph import Graph
 from mxsafe.machine.named import machine_named
 from mxsafe.machine.program import Program
@@ -148,14 +149,18 @@ def test_moments_are_stored_with_their_weight(seed: int, read: bool) -> None:
     _runs(graph, resident, run, start)
 
 
-def test_operands_stay_beside_what_they_are_made_of() -> None:
+@pytest.mark.parametrize(
+    ("machine", "block"), [(MachineConfiguration(), TILES), (BF16_MACHINE, None)], ids=str
+)
+def test_operands_stay_beside_what_they_are_made_of(
+    machine: MachineConfiguration, block: Any
+) -> None:
     """Operands have the codes of the numbers, whether the host or the program wrote them."""
     graph = _perceptron()
     resident = Resident(
-        compile_graph(graph, block=TILES), {n: _drawn(graph, 0)[n] for n in graph.kept}
+        compile_graph(graph, machine, block=block), {n: _drawn(graph, 0)[n] for n in graph.kept}
     )
     (part,) = resident.compiled.parts
-    fmt = part.program.configuration.conversion_format
     weights = {one.index.size: one for one in part.codes}
     assert weights.keys() == {24 * 40, 40 * 16}
 
@@ -164,7 +169,13 @@ def test_operands_stay_beside_what_they_are_made_of() -> None:
             numbers = resident.read(name)
             own = weights[numbers.size]
             layout = own.operand.layout
-            wanted = layout.packed(quantize(numbers.reshape(-1)[own.index], fmt, block=TILES))
+            matrix = numbers.reshape(-1)[own.index]
+            converted = (
+                quantize(matrix, machine.conversion_format, block=block)
+                if block
+                else matrix.astype(ml_dtypes.bfloat16).view(np.uint16)
+            )
+            wanted = layout.packed(converted)
             for start, data in zip((own.operand.codes, own.operand.scales), wanted, strict=True):
                 assert np.array_equal(resident.memories[0][start : start + len(data)], data)
 

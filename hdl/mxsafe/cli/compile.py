@@ -30,9 +30,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--block",
         type=parse_block,
-        default=64,
         metavar="N",
-        help="blocks of operands: 64 along sums, or tiles of 8x8 (default: 64)",
+        help="blocks of operands: 64 along sums, or tiles of 8x8 (default: 64; none with "
+        "arithmetic bf16)",
     )
     parser.add_argument(
         "--format",

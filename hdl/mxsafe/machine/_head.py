@@ -66,7 +66,8 @@ def settled_head(head: Any, versions: Mapping[str, int]) -> dict[str, Any]:
     for name, version in versions.items():
         if top[name] != version:
             raise ValueError(f"must have version {version} of {name}, not {top[name]}")
-    fields = {field.name: Any for field in dataclasses.fields(MachineConfiguration)}
+    fields: dict[str, Any] = {field.name: Any for field in dataclasses.fields(MachineConfiguration)}
+    fields |= dict.fromkeys(("format_a", "format_w"), str)  # the default ones have names too
     _settled("head.machine", fields, top["machine"])
     values = [
         _settled(f"head.values[{at}]", _VALUE, entry) for at, entry in enumerate(top["values"])

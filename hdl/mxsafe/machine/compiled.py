@@ -15,9 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.atomic import nameable, write_atomically
-from mxsafe.codec import quantize
 from mxsafe.codec.storage import DAMAGED, damage
-from mxsafe.formats import MXFormat
 from mxsafe.machine._head import array_of, settled_head
 from mxsafe.machine.compiler.kernels import Kernel
 from mxsafe.machine.compiler.legal import legal
@@ -98,8 +96,7 @@ class Codes:
         data = np.zeros((layout.rows, layout.columns), np.float32)
         own = np.where(self.index >= 0, numbers.reshape(-1)[self.index], np.float32(0))
         data[:, : self.index.shape[1]] = own
-        fmt = layout.configuration.conversion_format
-        self.operand.write(memory, quantize(data, fmt, block=layout.block))
+        self.operand.write(memory, layout.converted(data))
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +254,7 @@ class Compiled:
         made = self.parts[0].program.configuration
         configuration = asdict(made)
         for name in ("format_a", "format_w"):
-            configuration[name] = cast(MXFormat, getattr(made, name)).name
+            configuration[name] = getattr(made, name).name
         return {"machine": configuration, "descriptors": VERSION, "file": FILE_VERSION}
 
     def save(self, path: str | Path) -> None:
@@ -604,7 +601,7 @@ def compile_graph(
     graph: Graph,
     configuration: MachineConfiguration | None = None,
     *,
-    block: int | tuple[int, int] = 64,
+    block: int | tuple[int, int] | None = None,
 ) -> Compiled:
     """Compile a graph.
 
@@ -612,8 +609,9 @@ def compile_graph(
     ----------
     graph : Graph
     configuration : MachineConfiguration, optional
-    block : int or tuple of int
-        Of operands: 64 along the sum, or tiles of ``(8, 8)``.
+    block : int or tuple of int, optional
+        Of operands: 64 along the sum, the default, or tiles of ``(8, 8)``. Operands without scales
+        have none.
 
     Raises
     ------
@@ -628,8 +626,7 @@ def compile_graph(
     report says so.
     """
     configuration = configuration or MachineConfiguration()
-    if block not in (64, (8, 8)):
-        raise ValueError(f"block must be 64 or (8, 8), not {shown(block)}")
+    block = configuration.operand_block(block)
     made, programs = _lowered(legal(graph, configuration), configuration, block)
     numbers = {id(value): at for at, value in enumerate(made.host.values)}
     parts = tuple(

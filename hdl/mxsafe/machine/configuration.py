@@ -53,6 +53,7 @@ _TILE = 8
 _BLOCK = 64
 _NIBBLE = 4
 _ROWS = (4, 8, 16)
+_MOST_ROWS = _ROWS[-1]
 _ARRAY_LANES = (1, 2, 4)
 _VECTOR_PARTS = (1, 2, 4, 8)
 _TARGETS = ("asic", "fpga")
@@ -368,6 +369,53 @@ class MachineConfiguration:
     def product_beats(self) -> int:
         """Most operand beats of a tile that the array's sums hold."""
         return DEFAULT_INNER // self.lanes if self.anchored else _MOST_OPERAND_BEATS
+
+    @property
+    def turns_operands(self) -> bool:
+        """Whether LOAD transposes whole operands: codes, and scales if they have some."""
+        return self.rows == _MOST_ROWS if self.scaled else self.transposes
+
+    @property
+    def operand_parts(self) -> tuple[str, ...]:
+        """What there is of an operand, each part in buffers and places of its own."""
+        return ("codes", "scales") if self.scaled else ("codes",)
+
+    def conversion(self, block_beats: int) -> str:
+        """Name of the conversion into blocks of so many operand beats."""
+        if not self.scaled:
+            return "numbers"
+        return "blocks" if block_beats == self.block_beats else "tiles"
+
+    def operand_block(
+        self, block: int | tuple[int, int] | None, default: int | tuple[int, int] = _BLOCK
+    ) -> int | tuple[int, int]:
+        """Blocks of the operands of a program.
+
+        Parameters
+        ----------
+        block : int or tuple of int, optional
+            What was asked for: 64, along the sums of products, or ``(8, 8)``. Operands without
+            scales have no blocks, so nothing can be asked for.
+        default : int or tuple of int
+            What they are if nothing was.
+
+        Raises
+        ------
+        ValueError
+            If there are no such blocks.
+        """
+        if not self.scaled:
+            if block is not None:
+                raise ValueError(
+                    f"block must be None with arithmetic {self.arithmetic}, whose operands have "
+                    f"no scales, not {shown(block)}"
+                )
+            return self.default_block
+        if block is None:
+            return default
+        if block not in (_BLOCK, (_TILE, _TILE)):
+            raise ValueError(f"block must be {_BLOCK} or {(_TILE, _TILE)}, not {shown(block)}")
+        return block
 
     @property
     def a_entries(self) -> int:

@@ -161,6 +161,10 @@ class OperandLayout:
         """Bytes from strip to strip of the scales: whole words."""
         return -(-self.entries // self.word_entries) * self.configuration.word_bytes
 
+    def filled(self, count: int) -> int:
+        """So many columns, or as many as whole tiles have, if the transpose can be read."""
+        return -(-count // _TILE) * _TILE if self.turns else count
+
     def converted(self, x: NDArray[np.float32]) -> Converted:
         """A matrix of float32 as the machine converts it, in the format of this layout."""
         if self.configuration.scaled:

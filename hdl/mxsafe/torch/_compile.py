@@ -23,8 +23,8 @@ def compile(
     *,
     machine: Machine = "default",
     format: str | MXFormat | None = None,
-    block: int | tuple[int, int] = 64,
-    arithmetic: Literal["exact", "fp12", "window"] | None = None,
+    block: int | tuple[int, int] | None = None,
+    arithmetic: Literal["exact", "fp12", "window", "bf16"] | None = None,
     keep: Collection[str] = (),
 ) -> Compiled:
     """A model as a program of the machine.
@@ -39,10 +39,11 @@ def compile(
         ``default``, ``small``, ``fpga``, or any sizes.
     format : str or MXFormat, optional
         Of both operands of all products; by default that of the machine.
-    block : int or tuple of int
-        64, along the sums of products, or tiles of ``(8, 8)``.
-    arithmetic : {"exact", "fp12", "window"}, optional
-        Of the array; by default that of the machine.
+    block : int or tuple of int, optional
+        64, along the sums of products, the default, or tiles of ``(8, 8)``. With arithmetic
+        ``bf16`` there are none.
+    arithmetic : {"exact", "fp12", "window", "bf16"}, optional
+        Of the array; by default that of the machine. With ``bf16`` operands are bfloat16.
     keep : collection of str
         Names of modules, as `torch.nn.Module.named_modules` gives them, that the host computes in
         binary32, by NumPy. Where it does so between what the machine computes, there are several
@@ -94,7 +95,7 @@ def exported(
 def compile_exported(
     program: ExportedProgram,
     configuration: MachineConfiguration,
-    block: int | tuple[int, int] = 64,
+    block: int | tuple[int, int] | None = None,
     keep: Collection[str] = (),
 ) -> Compiled:
     """An exported model as a program of the machine; see `compile`.

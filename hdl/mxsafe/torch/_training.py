@@ -156,7 +156,8 @@ class TrainingStep:
     @cached_property
     def compiled(self) -> Compiled:
         """The program; with engine ``model`` it is made when it is first asked for."""
-        return compile_graph(self.graph, self._configuration, block=_TILES)
+        c = self._configuration
+        return compile_graph(self.graph, c, block=_TILES if c.scaled else None)
 
     def _build(self, program: ExportedProgram, parts: int) -> None:
         """Forward passes of all parts of the batch, gradients, and updates, as one graph."""

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +12,7 @@ import mxsafe as mx
 from mxsafe import model
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
+from mxsafe.model.gemm import ProductArithmetic
 
 Floats = NDArray[np.float32]
 Block = int | tuple[int, int]
@@ -62,12 +64,15 @@ def layer(shape: Shape, w: dict[str, Floats]) -> Graph:
 
 
 def layer_result(
-    shape: Shape, w: dict[str, Floats], x: Floats, c: MachineConfiguration, block: Block = 64
+    shape: Shape, w: dict[str, Floats], x: Floats, c: MachineConfiguration, block: Block | None = 64
 ) -> Floats:
     """The same with the models."""
     s = shape
 
     def product(a: Floats, b: Floats) -> Floats:
+        if block is None:
+            halves = (one.astype(ml_dtypes.bfloat16).view(np.uint16) for one in (a, b))
+            return model.bf16_matmul(*halves)
         sides: Sequence[dict[str, Any]] = [{"block": block}] * 2
         if isinstance(block, int):
             sides = [{"block": block, "axis": axis} for axis in (-1, -2)]
@@ -75,7 +80,8 @@ def layer_result(
             mx.quantize(np.ascontiguousarray(one), c.conversion_format, **side)
             for one, side in zip((a, b), sides, strict=True)
         )
-        return model.matmul(qa, qb, arithmetic=c.arithmetic, lanes=c.lanes)
+        arithmetic = cast(ProductArithmetic, c.arithmetic)
+        return model.matmul(qa, qb, arithmetic=arithmetic, lanes=c.lanes)
 
     parts = {n: product(x, w[n].T) for n in ("query", "key", "value")}
     lower = np.tri(s.tokens, dtype=np.bool_) if s.causal else None

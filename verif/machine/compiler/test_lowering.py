@@ -11,10 +11,12 @@ from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import (
+    BF16_MACHINE,
     FPGA_MACHINE,
     SMALL_MACHINE,
     WINDOW_MACHINE,
     MachineConfiguration,
+    resized,
 )
 from mxsafe.machine.graph import Graph
 from mxsafe.model.machine import Machine
@@ -22,6 +24,7 @@ from verif.machine.compiler.graphs import Block, Shape, layer, layer_result, wei
 from verif.machine.machine_schedules import run_in_any_order
 
 DEFAULT = MachineConfiguration()
+SMALL_BF16 = resized(SMALL_MACHINE, arithmetic="bf16")
 
 
 def drawn(*shape: int, seed: int = 1) -> np.ndarray:
@@ -44,11 +47,17 @@ def drawn(*shape: int, seed: int = 1) -> np.ndarray:
         (WINDOW_MACHINE, Shape(), 64),
         (SMALL_MACHINE, Shape(tokens=90, features=100, hidden=120), 64),
         (FPGA_MACHINE, Shape(tokens=9), 64),
+        (BF16_MACHINE, Shape(), None),
+        (BF16_MACHINE, Shape(tokens=150, features=201, heads=3, width=67, hidden=302), None),
+        (BF16_MACHINE, Shape(tokens=37, causal=True), None),
+        (SMALL_BF16, Shape(tokens=90, features=100, hidden=120), None),
+        (resized(SMALL_BF16, rows=4), Shape(tokens=9, features=30), None),
+        (replace(BF16_MACHINE, a_beats=64, w_beats=64, out_beats=32), Shape(hidden=3000), None),
     ],
     ids=str,
 )
 def test_a_layer_has_the_bits_of_the_models(
-    machine: MachineConfiguration, shape: Shape, block: Block
+    machine: MachineConfiguration, shape: Shape, block: Block | None
 ) -> None:
     w, x = weights(shape), drawn(shape.tokens, shape.features)
     compiled = compile_graph(layer(shape, w), machine, block=block)
@@ -217,11 +226,15 @@ def test_refusals_say_everything_at_once() -> None:
     [
         (replace(DEFAULT, format_a="mxint8"), 64, "machine must have one format"),
         (DEFAULT, 32, "block must be 64 or (8, 8), not 32"),
+        (BF16_MACHINE, 64, "block must be None with arithmetic bf16, whose operands have no scal"),
+        (replace(BF16_MACHINE, conversions=()), None, "block must be of the machine's"),
         (replace(DEFAULT, conversions=("tiles",)), 64, "block must be of the machine's"),
         (replace(DEFAULT, reductions=("softmax",)), 64, "reductions of the machine must have it"),
     ],
 )
-def test_refusals_of_machines(machine: MachineConfiguration, block: Block, message: str) -> None:
+def test_refusals_of_machines(
+    machine: MachineConfiguration, block: Block | None, message: str
+) -> None:
     graph = Graph()
     graph.output("y", graph.norm("layer_norm", graph.input("x", (4, 20))))
     with pytest.raises(ValueError, match="must") as caught:

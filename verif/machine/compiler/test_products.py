@@ -19,14 +19,20 @@ from mxsafe.machine.layout import narrowed
 from mxsafe.model.machine import Machine
 from mxsafe.model.vector_arithmetic import add
 from verif.machine.machine_schedules import run_in_any_order
+from verif.machine.machine_sizes import machine_of
 from verif.rtl.machine.power_up import powered_up
 from verif.support.quantized import assert_same
 from verif.support.tests import Volume, raises, some
 
 TILES = (8, 8)
-MACHINE = MachineConfiguration(
-    a_beats=256, w_beats=512, out_beats=64, vector_banks=2, bank_beats=128
-)
+SMALL_SIZES = {
+    "a_beats": 256,
+    "w_beats": 512,
+    "out_beats": 64,
+    "vector_banks": 2,
+    "bank_beats": 128,
+}
+MACHINE = MachineConfiguration(**SMALL_SIZES)
 EIGHT = replace(MACHINE, rows=8, unit_rows=2)
 WINDOWS = replace(MACHINE, arithmetic="window")
 # Which of both operands is stored as its transpose: with tiles all four are possible.
@@ -273,6 +279,61 @@ def test_a_converted_product_is_multiplied_again(block: Any) -> None:
         exact = mx.quantize(mx.matmul(a[1], w[1], arithmetic="exact"), block=block)
         expected = mx.matmul(exact.T, exact, arithmetic="exact")
         assert np.array_equal(result.read(memory).view(np.uint32), expected.view(np.uint32))
+
+
+def _numbers(rng: np.random.Generator, rows: int, columns: int) -> Any:
+    x = rng.standard_normal((rows, columns)) * 2.0 ** rng.integers(-6, 6, (rows, 1))
+    return narrowed(x.astype(np.float32).view(np.uint32))
+
+
+@pytest.mark.parametrize("rows", [4, 8, 16])
+@pytest.mark.parametrize("orientation", ORIENTATIONS)
+@pytest.mark.parametrize("shape", [(37, 83, 50), (1, 1, 1), LONG])
+def test_products_of_numbers(rows: int, orientation: str, shape: tuple[int, int, int]) -> None:
+    """Of any k, also of one that buffers do not hold, in every orientation that a machine reads."""
+    products = Products(machine_of(rows, **SMALL_SIZES, arithmetic="bf16"))
+    rng, (m, k, n), pairs = np.random.default_rng(4), shape, []
+    for name, size, turned in zip("aw", ((m, k), (k, n)), ORIENTATIONS[orientation], strict=True):
+        matrix = products.matrix(name, *(size[::-1] if turned else size))
+        q = _numbers(rng, *matrix.shape)
+        pairs.append((matrix.T, q.T) if turned else (matrix, q))
+    (a, left), (w, right) = pairs
+    if rows == 4 and orientation != "dY W^T":
+        with pytest.raises(CompileError, match="must have a multiple of 8 columns and strips of 8"):
+            products.product(a, w)
+        return
+    sums, converted = products.product(a, w), products.converted(a, w)
+    memory = _run(products, pairs)
+    expected = mx.model.bf16_matmul(left, right)
+    assert np.array_equal(sums.read(memory).view(np.uint32), expected.view(np.uint32))
+    found = converted.read(memory)
+    assert np.array_equal(found, narrowed(expected.view(np.uint32)))
+    assert (len(products.parts(a, w)) > 1) == (shape == LONG)
+
+
+def test_a_converted_product_of_numbers_is_multiplied_across() -> None:
+    products = Products(machine_of(8, **SMALL_SIZES, arithmetic="bf16"))
+    rng = np.random.default_rng(6)
+    a, w = products.matrix("a", 21, 70), products.matrix("w", 27, 70)
+    given = [(a, _numbers(rng, 21, 70)), (w, _numbers(rng, 27, 70))]
+    gram = products.converted(a, w.T)
+    result = products.product(gram.T, gram)
+    memory = _run(products, given)
+    exact = narrowed(mx.model.bf16_matmul(given[0][1], given[1][1].T).view(np.uint32))
+    expected = mx.model.bf16_matmul(exact.T, exact)
+    assert np.array_equal(result.read(memory).view(np.uint32), expected.view(np.uint32))
+
+
+def test_numbers_are_refused_where_they_do_not_fit() -> None:
+    products = Products(machine_of(8, arithmetic="bf16"))
+    a = products.matrix("a", 4, 8)
+    memory = np.zeros(products.emitter.memory.used, np.uint8)
+    with raises(ValueError, "q must be bf16 of shape (4, 8), not bf16 of shape (8, 4)"):
+        a.write(memory, np.zeros((8, 4), np.uint16))
+    with raises(ValueError, "q must be bf16 of shape (4, 8), not mxsf of shape (4, 8)"):
+        a.write(memory, mx.quantize(np.zeros((4, 8), np.float32)))
+    with raises(ValueError, "block must be 4 without scales, not 64"):
+        products.matrix("b", 4, 8, 64)
 
 
 def test_default_machine() -> None:

@@ -7,11 +7,25 @@ import pytest
 
 from mxsafe.machine.compiled import Resident, compile_graph
 from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.configuration import (
+    BF16_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+    resized,
+)
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.model.graph import GraphModel
 
 COUNT = 150
 STATES = 3
+DEFAULT = MachineConfiguration()
+SMALL_BF16 = resized(SMALL_MACHINE, arithmetic="bf16")
+Block = int | tuple[int, int]
+machines = pytest.mark.parametrize(
+    ("machine", "block"),
+    [(DEFAULT, 64), (DEFAULT, (8, 8)), (BF16_MACHINE, None), (SMALL_BF16, None)],
+    ids=["64", "tiles", "bf16", "small bf16"],
+)
 
 
 def operation(drawn: random.Random, g: Graph, values: list[Value], weights: list[Value]) -> Value:
@@ -55,31 +69,40 @@ def given_to(graph: Graph, seed: int) -> dict[str, np.ndarray]:
     return {one.name: rng.standard_normal(one.shape).astype(np.float32) for one in inputs}
 
 
-@pytest.mark.parametrize("block", [64, (8, 8)], ids=str)
-def test_programs_have_the_bits_of_the_models(block: int | tuple[int, int]) -> None:
+@machines
+def test_programs_have_the_bits_of_the_models(
+    machine: MachineConfiguration, block: Block | None
+) -> None:
+    turned = 0
     for seed in range(COUNT):
         graph = graph_of(random.Random(seed), 0)
         given = given_to(graph, seed)
-        found = compile_graph(graph, block=block)(*given.values())
-        wanted = GraphModel(graph, block=block)(given)["result"]
+        compiled = compile_graph(graph, machine, block=block)
+        found = compiled(*given.values())
+        wanted = GraphModel(graph, machine, block or 64)(given)["result"]
         assert np.array_equal(found.view("u4"), wanted.view("u4")), seed
+        program = compiled.parts[0].program.instructions()
+        turned += sum(one.kind == "load" and one["transpose"] for one in program)
+    assert (turned > 0) == (block != 64)
 
 
-@pytest.mark.parametrize("block", [64, (8, 8)], ids=str)
-def test_states_are_read_before_they_are_overwritten(block: int | tuple[int, int]) -> None:
+@machines
+def test_states_are_read_before_they_are_overwritten(
+    machine: MachineConfiguration, block: Block | None
+) -> None:
     compared = 0
     for seed in range(COUNT):
         graph = graph_of(random.Random(seed), 1 + seed % STATES)
         state = {name: given_to(graph, seed)[name] for name in graph.kept}
         try:
-            resident = Resident(compile_graph(graph, block=block), state)
+            resident = Resident(compile_graph(graph, machine, block=block), state)
         except CompileError as error:
             assert "must be read before it is overwritten" in str(error)
             continue
         for step in range(2):
             given = {n: x for n, x in given_to(graph, seed + step).items() if n not in state}
             found = resident.run(given)
-            wanted = GraphModel(graph, block=block)({**given, **state})
+            wanted = GraphModel(graph, machine, block or 64)({**given, **state})
             state = {name: wanted[name] for name in state}
             found |= {name: resident.read(name) for name in resident.kept}
             for name, one in found.items():

@@ -3,7 +3,6 @@
 import numpy as np
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import LOAD_BUFFERS, STORE_BUFFERS
 from mxsafe.model.machine import Machine
 
 
@@ -11,7 +10,7 @@ def powered_up(configuration: MachineConfiguration, seed: int) -> Machine:
     """An interpreter whose buffers begin with random bytes."""
     machine = Machine(configuration)
     rng = np.random.default_rng(seed)
-    for name in sorted({*LOAD_BUFFERS.members, *STORE_BUFFERS.members}):
+    for name in sorted({*configuration.load_buffers, *configuration.store_buffers}):
         words = machine.buffers.words(name)
         words[:] = rng.integers(0, 256, words.shape, np.uint8)
     return machine

@@ -19,6 +19,7 @@ from mxsafe.machine.tokens import Header, deadlock_of
 
 Side = Literal["a", "w"]
 V = TypeVar("V", bound=Vectors)
+_TILE = 8
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,7 @@ class Emitter:
         self.scale_allocators = {
             side: Allocator(f"scales of buffer {side}", getattr(c, f"{side}_entries"), multiple=2)
             for side in ("a", "w", "out")
+            if c.scaled
         }
         self.vector = Allocator("the vector buffer", c.vector_beats)
 
@@ -192,11 +194,13 @@ class Emitter:
         entries, beats = 2 * like.buffer_words["scales"], like.layout.beats
         purpose = f"{strips} strips of {like.name}"
         codes = self.allocators[side].alloc(strips * beats, purpose)
-        try:
-            scales = self.scale_allocators[side].alloc(strips * entries, f"scales of {purpose}")
-        except CompileError:
-            self.allocators[side].free(codes)
-            raise
+        scales = 0
+        if side in self.scale_allocators:
+            try:
+                scales = self.scale_allocators[side].alloc(strips * entries, f"scales of {purpose}")
+            except CompileError:
+                self.allocators[side].free(codes)
+                raise
         return Placed(
             side=side,
             codes=codes,
@@ -214,7 +218,8 @@ class Emitter:
     def free(self, placed: Placed) -> None:
         """The strips are no longer needed."""
         self.allocators[placed.side].free(placed.codes)
-        self.scale_allocators[placed.side].free(placed.scales)
+        if placed.side in self.scale_allocators:
+            self.scale_allocators[placed.side].free(placed.scales)
 
     def rows(self, beats: int, count: int, purpose: str) -> Rows:
         """Allocate rows in the vector buffer, one behind the other."""
@@ -253,7 +258,7 @@ class Emitter:
         Parameters
         ----------
         operand : Operand
-            In tiles, with a multiple of 8 columns.
+            In tiles, or without scales, with a multiple of 8 columns.
         strips : range
             Of the columns.
         side : {"a", "w"}
@@ -266,47 +271,54 @@ class Emitter:
             If it has no such tiles, or the machine cannot transpose scales.
         """
         c, source = self.configuration, operand.layout
-        if source.block != (8, 8) or source.columns % 8 or c.rows != 16:
+        if not source.turns or source.columns % _TILE or not c.turns_operands:
+            needs = ("tiles of 8x8, ", "16") if c.scaled else ("", "8 or 16")
             raise CompileError(
-                f"{operand.name} must have tiles of 8x8, a multiple of 8 columns and strips of 16 "
-                f"rows to be transposed, not blocks of {source.block}, {source.columns} columns "
-                f"and strips of {c.rows}"
+                f"{operand.name} must have {needs[0]}a multiple of 8 columns and strips of "
+                f"{needs[1]} rows to be transposed, not blocks of {source.block}, "
+                f"{source.columns} columns and strips of {c.rows}"
             )
         target = replace(source, rows=source.columns, columns=source.strips * c.rows)
         turned = Operand(operand.name, target)
         placed = self.place(side, turned, len(strips)) if into is None else into
         beats = -(-source.rows // c.lanes)
-        entries = -(-beats // placed.block_beats)
+        entries = c.entries(beats, placed.block_beats)
         placed = replace(placed, beats=beats, entries=entries, last_rows=turned.last_rows(strips))
-        # Two tiles of a source strip become four half-beats; two columns of tiles are a strip. The
-        # last strip may have one column.
-        odd = source.columns % 16 and strips[-1] + 1 == target.strips
+        # The tiles of a source strip become beats of 8 rows; as many columns of tiles are a strip,
+        # of which the last one may have fewer.
+        tiles = c.rows // _TILE
+        odd = source.columns % c.rows and strips[-1] + 1 == target.strips
         whole = len(strips) - bool(odd)
         tile = 2 * source.beat_bytes // c.word_bytes  # words of memory of 8 columns
         common = {
             "buffer": _buffer("load", f"{side}_codes"),
             "transpose": 1,
             "packing": PACKING[source.packings["codes"]],
-            "count_0": 4,
+            "count_0": 2 * c.beat_words,
             "count_2": source.strips,
             "stride_1": tile,
             "stride_2": operand.code_words,
-            "stride_3": 2 * tile,
-            "step_0": 2,
-            "step_1": 1,
-            "step_2": 8,
-            "step_3": 2 * placed.stride,
+            "stride_3": tiles * tile,
+            "step_0": c.code_bytes * tiles,
+            "step_1": c.code_bytes,
+            "step_2": c.rows // c.lanes * c.beat_words,
+            "step_3": c.beat_words * placed.stride,
         }
-        for first, count, columns in ((0, whole, 2), (whole, len(strips) - whole, 1)):
+        for first, count, columns in ((0, whole, tiles), (whole, len(strips) - whole, 1)):
             if count:
-                address = operand.codes + (strips[0] + first) * 2 * tile * c.word_bytes
-                start = 2 * (placed.codes + first * placed.stride)
+                address = operand.codes + (strips[0] + first) * tiles * tile * c.word_bytes
+                start = c.beat_words * (placed.codes + first * placed.stride)
                 fields = {"count_1": columns, "count_3": count, "address": address, "to": start}
                 self._emit_transposed(f"{side}_codes", {**common, **fields}, operand, start, count)
+        if c.scaled:
+            self._load_transposed_scales(operand, strips, placed)
+        return placed
+
+    def _load_transposed_scales(self, operand: Operand, strips: range, placed: Placed) -> None:
         # From part to part of a word it is a strip further, from strip to strip a part.
-        start = placed.scales // 2
+        source, start = operand.layout, placed.scales // 2
         fields = {
-            "buffer": _buffer("load", f"{side}_scales"),
+            "buffer": _buffer("load", f"{placed.side}_scales"),
             "transpose": 1,
             **self._scales_at("load", source, operand.scales + strips[0] * 2 * source.entry_bytes),
             "count_0": len(strips),
@@ -318,8 +330,7 @@ class Emitter:
             "step_0": placed.scale_stride // 2,
             "step_1": 1,
         }
-        self._emit_transposed(f"{side}_scales", fields, operand, 2 * start, len(strips))
-        return placed
+        self._emit_transposed(f"{placed.side}_scales", fields, operand, 2 * start, len(strips))
 
     def _scales_at(self, kind: str, layout: OperandLayout, address: int) -> dict[str, int]:
         """Fields for scales; only LOAD begins at a part of a word."""
@@ -336,7 +347,9 @@ class Emitter:
         scales = buffer.endswith("scales")
         address = operand.scales if scales else operand.codes
         words = operand.scale_words if scales else operand.code_words
-        length = operand.layout.strips * (2 if scales else 8) * strips
+        c = self.configuration
+        of_strip = 2 if scales else c.rows // c.lanes * c.beat_words
+        length = operand.layout.strips * of_strip * strips
         memory = words * operand.layout.strips * self.configuration.word_bytes
         self.emit(
             "load",
@@ -371,11 +384,14 @@ class Emitter:
         layout, word = own.layout, self.configuration.word_bytes
         codes = {"packing": PACKING[layout.packings["codes"]], "address": own.codes}
         scales = self._scales_at(kind, layout, own.scales)
-        # Half an operand beat, or two entries, are a word: ordering counts halves and entries.
-        for part, at, stride, start, step, units in (
-            ("codes", codes, whole.code_words, 2 * placed.codes, 2 * placed.stride, 1),
-            ("scales", scales, whole.scale_words, placed.scales // 2, placed.scale_stride // 2, 2),
-        ):
+        beat = self.configuration.beat_words
+        # Two entries are a word: ordering counts words of codes, and entries.
+        moves = {
+            "codes": (codes, whole.code_words, beat * placed.codes, beat * placed.stride, 1),
+            "scales": (scales, whole.scale_words, placed.scales // 2, placed.scale_stride // 2, 2),
+        }
+        for part in self.configuration.operand_parts:
+            at, stride, start, step, units = moves[part]
             buffer, length = f"{placed.side}_{part}", own.buffer_words[part]
             fields = {
                 "buffer": _buffer(kind, buffer),
@@ -434,34 +450,16 @@ class Emitter:
                 start = result + i * stride_a + j * stride_w
                 spans.append((start, start + (rows if i + 1 == a.strips else size)))
         accesses = [_written(spans)] if write else []
+        fields: dict[str, int] = {}
         for name, operand in (("a", a), ("w", w)):
-            accesses += [
-                Access.rows(
-                    f"{name}_codes",
-                    2 * operand.codes,
-                    2 * operand.beats,
-                    operand.strips,
-                    2 * operand.stride,
-                    writes=False,
-                ),
-                Access.rows(
-                    f"{name}_scales",
-                    operand.scales,
-                    operand.entries,
-                    operand.strips,
-                    operand.scale_stride,
-                    writes=False,
-                ),
-            ]
-        fields = {
-            "a_codes": a.codes,
-            "a_stride": a.stride,
-            "a_scales": a.scales,
-            "a_scale_stride": a.scale_stride,
-            "w_codes": w.codes,
-            "w_stride": w.stride,
-            "w_scales": w.scales,
-            "w_scale_stride": w.scale_stride,
+            accesses += self._places(operand, operand.beats, operand.entries, operand.strips)
+            fields |= {f"{name}_codes": operand.codes, f"{name}_stride": operand.stride}
+            if c.scaled:
+                fields |= {
+                    f"{name}_scales": operand.scales,
+                    f"{name}_scale_stride": operand.scale_stride,
+                }
+        fields |= {
             "strips_a": a.strips,
             "strips_w": w.strips,
             "beats": a.beats,
@@ -536,34 +534,33 @@ class Emitter:
         assert convert is not None
         assert target is not None
         beats = -(-x.beats // c.lanes)
-        entries = -(-beats // out.block_beats)
+        entries = c.entries(beats, out.block_beats)
         fields = {
-            "convert": convert["blocks" if out.block_beats == c.block_beats else "tiles"],
+            "convert": convert[c.conversion(out.block_beats)],
             "target": target[out.side],
             "out": out.codes,
             "out_stride": out.stride if x.count > 1 else 0,
-            "out_scales": out.scales,
-            "out_scale_stride": out.scale_stride if x.count > 1 else 0,
         }
-        places = [
-            Access.rows(
-                f"{out.side}_codes",
-                2 * out.codes,
-                2 * beats,
-                x.count,
-                2 * out.stride,
-                writes=True,
-            ),
-            Access.rows(
-                f"{out.side}_scales",
-                out.scales,
-                entries,
-                x.count,
-                out.scale_stride,
-                writes=True,
-            ),
+        if c.scaled:
+            fields |= {
+                "out_scales": out.scales,
+                "out_scale_stride": out.scale_stride if x.count > 1 else 0,
+            }
+        return fields, self._places(out, beats, entries, x.count, writes=True)
+
+    def _places(
+        self, placed: Placed, beats: int, entries: int, strips: int, *, writes: bool = False
+    ) -> list[Access]:
+        """Words of codes, and entries, of so many beats of some strips."""
+        unit = self.configuration.beat_words
+        sizes = {
+            "codes": (unit * placed.codes, unit * beats, strips, unit * placed.stride),
+            "scales": (placed.scales, entries, strips, placed.scale_stride),
+        }
+        return [
+            Access.rows(f"{placed.side}_{part}", *sizes[part], writes=writes)
+            for part in self.configuration.operand_parts
         ]
-        return fields, places
 
 
 def _buffer(kind: str, name: str) -> int:

@@ -41,7 +41,7 @@ class Loader:
         self, value: Value, p: Placement, matrix: int, strips: range, span: range
     ) -> NDArray[np.int64]:
         """Addresses of beats in memory; those that have nothing are zeros."""
-        size = self._c.beat_bytes
+        size = self._c.vector_beat_bytes
         total = np.full((len(strips), len(span)), -1, np.int64)
         for source, own in self.plan.resolve(value, p):
             if source.of_host and id(source) not in self._states:
@@ -67,7 +67,7 @@ class Loader:
         index = p.part(matrix, strips, span, self._lanes)
         for kernel in kernels:
             if kernel.placement.key == p.key:
-                layout, size = kernel.targets[matrix].layout, self._c.beat_bytes
+                layout, size = kernel.targets[matrix].layout, self._c.vector_beat_bytes
                 strip = np.arange(strips.start, strips.stop)[:, None] * layout.strip_bytes
                 beats = strip + np.arange(span.start, span.stop) * size
                 filled = (index >= 0).any(axis=1)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from mxsafe.machine.compiler.emitter import Emitter, Pass, Step
 from mxsafe.machine.compiler.kernels import Kernel, Source, Task
 from mxsafe.machine.compiler.loading import ZEROS, Loader
-from mxsafe.machine.compiler.panels import Panels, Side, parts_of_k
+from mxsafe.machine.compiler.panels import Panels, Side, fit, length_of, parts_of_k
 from mxsafe.machine.compiler.pieces import LongRow, reduce_in_pieces
 from mxsafe.machine.compiler.placement import Placement, load_beats
 from mxsafe.machine.compiler.places import CompileError
@@ -182,7 +182,7 @@ class _Emission:
 
         Their own vectors are not counted: what they wait for is not needed soon.
         """
-        engines = Engines(self._c, Times())
+        engines = Engines(self._c, Times.of(self._c))
         ahead = 0  # cycles of vectors without a product beside them
         others: list[Task] = []
         begun: Iterator[list[Step]] | None = None
@@ -308,7 +308,7 @@ class _Emission:
         index = np.zeros((1, self._lanes, ZEROS), np.int32)
         first = self._plan.table(self._below_all, Placement(index))[0].address
         rows = self._e.rows(beats, 1, "what does not count")
-        addresses = first + np.arange(beats)[None] % ZEROS * self._c.beat_bytes
+        addresses = first + np.arange(beats)[None] % ZEROS * self._c.vector_beat_bytes
         load_beats(self._e, addresses, rows)
         return rows
 
@@ -329,10 +329,9 @@ class _Emission:
         p, c, own = kernel.placement, self._c, kernel.product
         assert own is not None
         sides = self._sides(kernel, matrix)
-        block = self._block[1] if isinstance(self._block, tuple) else self._block
         made: dict[str, Any] = {
             "grain": p.beats if kernel.whole else self._plan.grain(kernel),
-            "block": None if kernel.operands is None else block,
+            "block": None if kernel.operands is None else length_of(self._block),
             "share": int(2 * kernel.cost / self._share),
         }
         k = parts_of_k(*sides)
@@ -369,9 +368,8 @@ class _Emission:
 
     def _room(self, task: Task, side: Side) -> int:
         """Strips of a side that a buffer has room for twice, beside those that stay."""
-        beats, entries = self._rooms[id(task[0]), task[1], side.name]
-        each = side.sizes(side.inner)
-        return max(1, min(beats // each[0], entries // each[1]) // 2)
+        room = self._rooms[id(task[0]), task[1], side.name]
+        return max(1, fit(room, side.sizes(side.inner)) // 2)
 
     def _by_rows(
         self,

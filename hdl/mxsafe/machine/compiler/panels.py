@@ -11,7 +11,6 @@ from mxsafe.machine.description import DESCRIPTORS
 
 Block = int | tuple[int, int]
 
-_TILE = 8
 _MOST_WORDS = (1 << DESCRIPTORS["load"].field("count_0").width) - 1
 _MOST_STRIPS = (1 << DESCRIPTORS["gemm"].field("strips_a").width) - 1
 _PANEL = 8
@@ -56,9 +55,9 @@ class Side:
         layout = self.operand.layout
         # Turned are whole strips of what is in memory.
         inner = _up(inner, layout.configuration.rows) if self.turned else inner
-        columns = filled(inner, layout.block)
+        columns = layout.filled(inner)
         beats = -(-columns // layout.configuration.lanes)
-        return beats, _up(-(-columns // layout.length), 2)
+        return beats, _up(layout.configuration.entries(beats, layout.block_beats), 2)
 
     def place(self, e: Emitter, strips: range) -> Placed:
         """Allocate some strips with all of k."""
@@ -109,7 +108,7 @@ class Side:
         return replace(
             placed,
             beats=beats,
-            entries=-(-beats // placed.block_beats),
+            entries=c.entries(beats, placed.block_beats),
             last_rows=min(c.rows, self.outer - c.rows * strips[-1]),
         )
 
@@ -190,7 +189,7 @@ class Panels:
         self._held_a = held_a
         self._e, self._w, self._a, self._share = e, w, a, share
         # Those that fill the last tile are zeros.
-        self._results = a.outer if block is None else filled(a.outer, block)
+        self._results = _up(a.outer, block[1]) if isinstance(block, tuple) else a.outer
         self.k = parts_of_k(w, a)
         results = min(grain, self._results)
         self._panel = self._strips_together(results, block)
@@ -297,8 +296,7 @@ class Panels:
 
     def _fit(self, side: Side, sizes: tuple[int, int]) -> int:
         """Strips of a size that a buffer holds."""
-        beats, entries = self._rooms[side.name]
-        return min(beats // sizes[0], entries // sizes[1])
+        return fit(self._rooms[side.name], sizes)
 
     def _strips_together(self, results: int, block: Block | None) -> int:
         """Strips of side w in a panel, each with so many results."""
@@ -322,9 +320,9 @@ class Panels:
         c = self._e.configuration
         fits = [c.vector_beats // (self._share * results)]
         if block is not None:
-            length = block if isinstance(block, int) else _TILE
-            fits.append(c.out_beats // (2 * -(-results // c.lanes)))
-            fits.append(c.out_entries // (2 * _up(-(-results // length), 2)))
+            beats = -(-results // c.lanes)
+            entries = _up(c.entries(beats, length_of(block) // c.lanes), 2)
+            fits.append(fit((c.out_beats, c.out_entries), (2 * beats, 2 * entries)))
         return min(fits)
 
 
@@ -337,10 +335,9 @@ def parts_of_k(*sides: Side) -> list[range]:
     grain = max(2 * layout.length, c.rows)
 
     def fits(side: Side) -> bool:
-        beats, entries = side.sizes(longest)
-        fit = getattr(c, f"{side.name}_beats") >= side.least * beats
-        fit &= getattr(c, f"{side.name}_entries") >= side.least * entries
-        return fit and 2 * beats <= _MOST_WORDS
+        sizes = side.sizes(longest)
+        room = getattr(c, f"{side.name}_beats"), getattr(c, f"{side.name}_entries")
+        return fit(room, sizes) >= side.least and c.beat_words * sizes[0] <= _MOST_WORDS
 
     while longest > grain and not all(map(fits, sides)):
         longest = max(grain, _up(longest // 2, grain))
@@ -355,9 +352,14 @@ def _less(one: range, first: int) -> range:
     return range(one.start - first, one.stop - first)
 
 
-def filled(count: int, block: Block) -> int:
-    """So many columns, or with tiles as many as whole tiles have."""
-    return _up(count, block[1]) if isinstance(block, tuple) else count
+def fit(room: tuple[int, int], sizes: tuple[int, int]) -> int:
+    """How many times so many operand beats and scale entries have room."""
+    return min(have // need for have, need in zip(room, sizes, strict=True) if need)
+
+
+def length_of(block: Block) -> int:
+    """Values of k of a block."""
+    return block[1] if isinstance(block, tuple) else block
 
 
 def strip_of(operand: Operand, strip: int) -> Operand:

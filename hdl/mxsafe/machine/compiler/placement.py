@@ -134,7 +134,7 @@ def load_beats(e: Emitter, addresses: Addresses, rows: Rows) -> None:
         First bytes.
     rows : Rows
     """
-    size = e.configuration.beat_bytes
+    size = e.configuration.vector_beat_bytes
     steps = np.unique(np.diff(addresses[0]))
     if len(addresses) == 1 and len(steps) == 1 and steps[0] > size:
         # Beats that stand apart by the same distance, as those of a row that was stored as lanes.
@@ -191,6 +191,8 @@ def _load_runs(e: Emitter, addresses: Addresses, own: range, beats: range, rows:
         fields,
         [
             Access.rows("vector", place, len(beats), len(own), rows.stride, writes=True),
-            Access.rows("memory", first, len(beats) * c.beat_bytes, len(own), stride, writes=False),
+            Access.rows(
+                "memory", first, len(beats) * c.vector_beat_bytes, len(own), stride, writes=False
+            ),
         ],
     )

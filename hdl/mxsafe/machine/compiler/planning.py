@@ -21,9 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.codec import quantize
 from mxsafe.machine.compiler.kernels import Kernel, Product, Source
-from mxsafe.machine.compiler.panels import columns_of, filled
+from mxsafe.machine.compiler.panels import columns_of, length_of
 from mxsafe.machine.compiler.placement import Beats, Key, Placement
 from mxsafe.machine.compiler.places import CompileError, LayoutError
 from mxsafe.machine.compiler.schedule import Draft
@@ -368,10 +367,10 @@ class Plan:
     def _layout(self, p: Placement) -> OperandLayout:
         """Layout of an operand of a matrix of a placement."""
         # Whole tiles are transposed: what fills the last ones stays 0.
-        columns = filled(p.beats, self.block) if self._turns else p.beats
-        return OperandLayout(
-            configuration=self.configuration, rows=p.lanes, columns=columns, block=self.block
+        layout = OperandLayout(
+            configuration=self.configuration, rows=p.lanes, columns=p.beats, block=self.block
         )
+        return replace(layout, columns=layout.filled(p.beats)) if self._turns else layout
 
     def _convert_once(self) -> None:
         """Convert what is asked for as operands alone where it is made.
@@ -493,13 +492,12 @@ class Plan:
     def _require(self) -> None:
         """Refuse what the machine does not have."""
         c = self.configuration
-        if c.formats.a != c.formats.w:
+        if c.format_a != c.format_w:
+            names = (getattr(one, "name", "") for one in (c.format_a, c.format_w))
             raise CompileError(
-                f"machine must have one format for both operands, not {c.formats.a.name} and "
-                f"{c.formats.w.name}"
+                f"machine must have one format for both operands, not {' and '.join(names)}"
             )
-        kind = "tiles" if isinstance(self.block, tuple) else "blocks"
-        if kind not in c.conversions:
+        if c.conversion(length_of(self.block) // c.lanes) not in c.conversions:
             raise CompileError(
                 f"block must be of the machine's conversions {c.conversions}, not {self.block}"
             )
@@ -629,9 +627,10 @@ class Plan:
                 "rows of operands must stay in their tiles, and results along the axis that was "
                 "reduced: batches must be of 1, or of a multiple of 8 tokens, or block must be 64"
             )
+        others = "; with block=(8, 8) operands are" if self.configuration.scaled else ""
         return (
             "its result must be used along the axis that was reduced, because float32 tensors are "
-            "not transposed; with block=(8, 8) operands are"
+            f"not transposed{others}"
         )
 
     def _joins(self, demand: _Demand, value: Value) -> bool:
@@ -947,7 +946,8 @@ class Plan:
     @property
     def _turns(self) -> bool:
         """Whether operands can be transposed as they are loaded."""
-        return isinstance(self.block, tuple) and self.configuration.rows == 16
+        c = self.configuration
+        return (isinstance(self.block, tuple) or not c.scaled) and c.turns_operands
 
     def _rows_wanted(self, value: Value, wanted: list[tuple[int, Indices]]) -> Placement:
         """Rows of matrices along lanes."""
@@ -984,8 +984,8 @@ class Plan:
                 block=self.block,
             )
             made = self.draft.operand(value.name, layout)
-            q = quantize(data, self.configuration.conversion_format, block=self.block)
-            for address, part in zip((made.codes, made.scales), layout.packed(q), strict=True):
+            packed = layout.packed(layout.converted(data))
+            for address, part in zip((made.codes, made.scales), packed, strict=True):
                 self.image.append((address, part))
             self._constants[key] = made
         return self._constants[key]

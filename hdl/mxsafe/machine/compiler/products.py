@@ -1,36 +1,36 @@
 """Products of matrices in memory, of any shape and in every orientation."""
 
 from dataclasses import dataclass, replace
-from typing import Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.codec import QuantizedTensor
 from mxsafe.codec.blocks import tensor_of
-from mxsafe.formats import MXFormat, mx_format
+from mxsafe.formats import BF16, FloatFormat, MXFormat
 from mxsafe.machine.compiler.emitter import Emitter, Pass
 from mxsafe.machine.compiler.ordering import Access
-from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, filled, strip_of
+from mxsafe.machine.compiler.panels import Block, Panels, Side, columns_of, length_of, strip_of
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.tensors import Operand, Placed, Rows, Vectors
 from mxsafe.machine.compiler.units import cut
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, STORE_BUFFERS
-from mxsafe.machine.layout import Float32Layout, OperandLayout
+from mxsafe.machine.layout import Converted, Float32Layout, OperandLayout
 from mxsafe.validation import checked, require_one_of
 
 __all__ = ["Matrix", "Products", "Sums"]
 
 Bytes = NDArray[np.uint8]
 _MOST_WORDS = (1 << DESCRIPTORS["store"].field("count_0").width) - 1
-_CONVERTED: dict[Block, str] = {64: "blocks", (8, 8): "tiles"}
+_BLOCKS: tuple[Block, ...] = (64, (8, 8))
 
 
 @checked
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix in an MX format in memory: strips of its rows, with blocks along them.
+    """A matrix of operands in memory: strips of its rows, perhaps with blocks along them.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class Matrix:
 
     operand: Operand
     columns: int
-    format: MXFormat
+    format: MXFormat | FloatFormat
     transposed: bool = False
 
     @property
@@ -59,33 +59,48 @@ class Matrix:
         """The transpose, of the same bytes."""
         return replace(self, transposed=not self.transposed)
 
-    def write(self, memory: Bytes, q: QuantizedTensor) -> None:
+    def write(self, memory: Bytes, q: Converted) -> None:
         """Put a matrix into an image of memory.
+
+        Parameters
+        ----------
+        memory : ndarray of uint8
+        q : QuantizedTensor or ndarray of uint16
+            Bits of bfloat16 numbers for a machine whose operands have no scales.
 
         Raises
         ------
         TypeError, ValueError
             If its shape, format or blocks are others.
         """
-        q = tensor_of("q", q)
-        if q.shape != self.shape or q.format != self.format:
+        layout = self.operand.layout
+        if layout.configuration.scaled:
+            q = tensor_of("q", q)
+        fmt = q.format if isinstance(q, QuantizedTensor) else BF16
+        if q.shape != self.shape or fmt != self.format:
             raise ValueError(
-                f"q must be {self.format.name} of shape {self.shape}, not {q.format.name} of "
+                f"q must be {self.format.name} of shape {self.shape}, not {fmt.name} of "
                 f"shape {q.shape}"
             )
         stored = q.T if self.transposed else q
-        codes = np.zeros((stored.shape[0], self.operand.layout.columns), np.uint8)
-        codes[:, : self.columns] = stored.codes
-        self.operand.write(memory, replace(stored, codes=codes))
+        self.operand.write(memory, _with_columns(stored, layout.columns))
 
-    def read(self, memory: Bytes) -> QuantizedTensor:
+    def read(self, memory: Bytes) -> Converted:
         """The matrix in an image of memory."""
         o = self.operand
         spans = (o.codes, o.layout.strip_bytes), (o.scales, o.layout.scale_strip_bytes)
         codes, scales = (memory[at : at + o.layout.strips * size] for at, size in spans)
-        q = cast(QuantizedTensor, o.layout.unpacked(codes, scales))
-        cut = replace(q, codes=np.ascontiguousarray(q.codes[:, : self.columns]))
+        cut = _with_columns(o.layout.unpacked(codes, scales), self.columns)
         return cut.T if self.transposed else cut
+
+
+def _with_columns(q: Converted, count: int) -> Converted:
+    """A matrix with fewer columns, or with more of zeros."""
+    codes = q.codes if isinstance(q, QuantizedTensor) else q
+    own = codes[:, :count]
+    whole: NDArray[Any] = np.zeros((len(codes), count), codes.dtype)
+    whole[:, : own.shape[1]] = own
+    return replace(q, codes=whole) if isinstance(q, QuantizedTensor) else whole
 
 
 @dataclass(frozen=True)
@@ -152,7 +167,7 @@ class Products:
         name: str,
         rows: int,
         columns: int,
-        block: Block = 64,
+        block: Block | None = None,
         format: MXFormat | str | None = None,
     ) -> Matrix:
         """Allocate a matrix in memory.
@@ -162,19 +177,23 @@ class Products:
         name : str
             For messages.
         rows, columns : int
-        block : int or tuple of int
-            Length of blocks along its rows, or ``(8, 8)``.
+        block : int or tuple of int, optional
+            Length of blocks along its rows, by default 64, or ``(8, 8)``. Without scales there are
+            none.
         format : MXFormat or str, optional
             By default the one that the machine converts to. A machine whose operands have two
             formats multiplies from the left what has that of operand w, and from the right what
             has that of operand a.
         """
-        configuration = self.emitter.configuration
-        fmt = configuration.conversion_format if format is None else mx_format(format)
         layout = OperandLayout(
-            configuration=configuration, rows=rows, columns=columns, block=block, format=fmt
+            configuration=self.emitter.configuration,
+            rows=rows,
+            columns=columns,
+            block=0 if block is None else block,
+            format=format,
         )
-        whole = replace(layout, columns=filled(columns, block))
+        whole = replace(layout, columns=layout.filled(columns))
+        fmt = cast(MXFormat | FloatFormat, layout.format)
         return Matrix(self.emitter.operand(name, whole), columns, fmt)
 
     def parts(self, a: Matrix, w: Matrix) -> list[range]:
@@ -239,8 +258,8 @@ class Products:
         e = self.emitter
         sides = self._sides(a, w)
         block = a.operand.layout.block if block is None else block
-        if _CONVERTED.get(block) not in e.configuration.conversions:
-            known = [str(b) for b, n in _CONVERTED.items() if n in e.configuration.conversions]
+        known = [str(one) for one in _blocks_of(e.configuration)]
+        if str(block) not in known:
             raise CompileError(
                 f"block of a converted product must be {' or '.join(known) or 'none'} on this "
                 f"machine, not {block}"
@@ -268,14 +287,21 @@ class Products:
         blocks = a.operand.layout.block, w.operand.layout.block
         if blocks[0] != blocks[1]:
             raise CompileError(f"w must have blocks of {blocks[0]} like a, not of {blocks[1]}")
-        formats = self.emitter.configuration.formats
-        for name, own, needed in (("a", a.format, formats.w), ("w", w.format, formats.a)):
+        c = self.emitter.configuration
+        for name, own, needed in (("a", a.format, c.format_w), ("w", w.format, c.format_a)):
             if own != needed:
-                raise CompileError(f"{name} must be {needed.name} on this machine, not {own.name}")
+                wanted = getattr(needed, "name", needed)
+                raise CompileError(f"{name} must be {wanted} on this machine, not {own.name}")
         return (
             Side("w", a.operand, a.transposed, *a.shape),
             Side("a", w.operand, not w.transposed, *w.shape[::-1]),
         )
+
+
+def _blocks_of(c: MachineConfiguration) -> list[Block]:
+    """Blocks of results that a machine converts."""
+    known = _BLOCKS if c.scaled else (c.default_block,)
+    return [one for one in known if c.conversion(length_of(one) // c.lanes) in c.conversions]
 
 
 def store_operand(e: Emitter, operand: Operand, strips: range, span: range, out: Placed) -> None:

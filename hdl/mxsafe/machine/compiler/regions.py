@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from mxsafe.machine.compiler.emitter import Pass
 from mxsafe.machine.compiler.kernels import Kernel
 from mxsafe.machine.compiler.loading import Loader
-from mxsafe.machine.compiler.panels import columns_of, strip_of
+from mxsafe.machine.compiler.panels import columns_of, fit, strip_of
 from mxsafe.machine.compiler.placement import Key, Placement
 from mxsafe.machine.compiler.planning import REDUCTIONS, Plan
 from mxsafe.machine.compiler.products import store_operand, store_sums
@@ -192,11 +192,8 @@ class Region:
         if keep and not lazy.owned:
             rows = e.rows(rows.beats, rows.count, "a copy")
         own = columns_of(strip_of(target, self._strips.start), self._span)
-        together = max(
-            1,
-            min(c.out_beats // own.layout.beats, c.out_entries // (2 * own.layout.entries + 2))
-            // 2,
-        )
+        each = own.layout.beats, 2 * own.layout.entries + 2 * c.scaled
+        together = max(1, fit((c.out_beats, c.out_entries), each) // 2)
         together = together if stores else rows.count
         for lanes, part in e.by_lanes(target.layout.rows, self._strips):
             for some in self._parts(lazy.work, part, together):

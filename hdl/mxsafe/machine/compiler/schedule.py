@@ -36,7 +36,7 @@ _CANDIDATES = 24
 """Descriptors that a queue looks at before it takes one for which it waits."""
 _APART = 120
 """Descriptors after which a place is used again, if there are others."""
-_TIMES = replace(Times(), load=2, store=2, gemm=29, vector=5)
+_OTHER_TIMES: Mapping[str, Any] = {"load": 2, "store": 2, "gemm": 29, "vector": 5}
 """By which orders are found: of a draft nobody knows banks, or when descriptors are fetched."""
 _LONG = 60
 """Descriptors between the first and the last use of a part that is kept at the end of a buffer."""
@@ -133,9 +133,14 @@ class Draft(Emitter):
         self.scale_allocators = {n: _endless(a, 2) for n, a in self.scale_allocators.items()}
         self.vector = _endless(self.vector)
         self.spaces: dict[str, Endless] = {"vector": self.vector}
-        for side in self.allocators:
-            self.spaces[f"{side}_codes"] = self.allocators[side]  # type: ignore[assignment]
-            self.spaces[f"{side}_scales"] = self.scale_allocators[side]  # type: ignore[assignment]
+        for kind, allocators in (("codes", self.allocators), ("scales", self.scale_allocators)):
+            for side, own in allocators.items():
+                self.spaces[f"{side}_{kind}"] = own  # type: ignore[assignment]
+        self._units = {
+            name: self.configuration.beat_words if name.endswith("codes") else 1
+            for name in self.spaces
+        }
+        """What accesses count, for each place of a buffer."""
         self.drafted: list[Drafted] = []
         self._touches = Touches()
         self._written: list[tuple[int, int]] = []
@@ -153,7 +158,7 @@ class Draft(Emitter):
         before = self._touches.touch(accesses, number, number)
         for access in accesses:
             if access.space in self.spaces:
-                place = access.spans[0][0] // _UNITS[access.space]
+                place = access.spans[0][0] // self._units[access.space]
                 parts[self.spaces[access.space].part(place)] = access.space
         for part in parts:
             part.uses += 1
@@ -178,7 +183,7 @@ class Draft(Emitter):
         """Fields and accesses of a descriptor whose parts are in their buffers."""
         own = self.drafted[number]
         fields = dict(own.step.fields)
-        for name, space, unit in _addresses(own.step.kind, fields):
+        for name, space, unit in _addresses(own.step.kind, fields, self._units):
             place = fields[name] if unit >= 0 else 2 * fields[name]
             part = self.spaces[space].part(place // max(unit, 1))
             moved = bases[part] - part.start
@@ -186,7 +191,7 @@ class Draft(Emitter):
         accesses = []
         for access in own.accesses:
             if access.space in self.spaces:
-                unit = _UNITS[access.space]
+                unit = self._units[access.space]
                 part = self.spaces[access.space].part(access.spans[0][0] // unit)
                 moved = (bases[part] - part.start) * unit
                 spans = tuple((start + moved, stop + moved) for start, stop in access.spans)
@@ -201,35 +206,34 @@ def _meets(known: list[tuple[int, int]], span: tuple[int, int]) -> bool:
     return at > 0 and known[at - 1][1] > span[0]
 
 
-_UNITS = {"vector": 1} | {
-    f"{side}_{kind}": unit
-    for side in ("a", "w", "out")
-    for kind, unit in (("codes", 2), ("scales", 1))
-}
-"""What accesses count, for each place of a buffer."""
-
-
 def _endless(like: Allocator, multiple: int = 1) -> Endless:
     return Endless(like.name, like.size, multiple=multiple)
 
 
-def _addresses(kind: str, fields: Mapping[str, int]) -> list[tuple[str, str, int]]:
+def _addresses(
+    kind: str, fields: Mapping[str, int], units: Mapping[str, int]
+) -> list[tuple[str, str, int]]:
     """Fields that are places: name, buffer, and what they count for each place; -1 is a half."""
     if kind in ("load", "store"):
         name = DESCRIPTORS[kind].field("buffer").name_of(fields["buffer"])
-        narrow = fields.get("widen", 0) or fields.get("narrow", 0)
-        unit = -1 if name.endswith("scales") else 1 if narrow else 2
+        unit = -1 if name.endswith("scales") else units[name]
+        if name == "vector":
+            unit = 1 if fields.get("widen", 0) or fields.get("narrow", 0) else 2
         return [("to" if kind == "load" else "from", name, unit)]
     if kind == "gemm":
         sides = [(f"{s}_{k}", f"{s}_{k}", 1) for s in ("a", "w") for k in ("codes", "scales")]
-        return [*sides, ("result", "vector", 1)]
+        return [*(one for one in sides if one[0] in fields), ("result", "vector", 1)]
     found = [("x", "vector", 1)]
     if "y" in fields and not fields.get("causal"):
         found.append(("y", "vector", 1))
     found += [(name, "vector", 1) for name in ("d", "gain") if name in fields]
     if "out" in fields:
         side = TARGETS.name_of(fields["target"])
-        found += [("out", f"{side}_codes", 1), ("out_scales", f"{side}_scales", 1)]
+        found += [
+            (name, f"{side}_{kind}", 1)
+            for name, kind in (("out", "codes"), ("out_scales", "scales"))
+            if name in fields
+        ]
     return found
 
 
@@ -698,7 +702,8 @@ def scheduled(draft: Draft, *, in_order: bool = False) -> Scheduled:
     CompileError
         If parts that are needed together do not fit into a buffer.
     """
-    run = _Run(draft, _TIMES, in_order=in_order)
+    times = replace(Times.of(draft.configuration), **_OTHER_TIMES)
+    run = _Run(draft, times, in_order=in_order)
     run.run()
     made = Emitter(draft.configuration)
     made.memory = draft.memory

@@ -6,8 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mxsafe.codec import QuantizedTensor
-from mxsafe.machine.layout import Float32Layout, OperandLayout
+from mxsafe.machine.layout import Converted, Float32Layout, OperandLayout
 
 Bytes = NDArray[np.uint8]
 
@@ -51,7 +50,8 @@ class Operand:
     @property
     def buffer_words(self) -> dict[str, int]:
         """Words of a buffer of the codes and of the scales of a strip."""
-        return {"codes": 2 * self.layout.beats, "scales": -(-self.layout.entries // 2)}
+        codes = self.layout.configuration.beat_words * self.layout.beats
+        return {"codes": codes, "scales": -(-self.layout.entries // 2)}
 
     def from_strip(self, first: int) -> "Operand":
         """The same from a later strip on: addresses alone, the layout is that of all strips."""
@@ -62,7 +62,7 @@ class Operand:
             scales=self.scales + first * self.scale_words * size,
         )
 
-    def write(self, memory: Bytes, q: QuantizedTensor) -> None:
+    def write(self, memory: Bytes, q: Converted) -> None:
         """Put a matrix of the layout into an image of memory."""
         for start, data in zip((self.codes, self.scales), self.layout.packed(q), strict=True):
             memory[start : start + len(data)] = data

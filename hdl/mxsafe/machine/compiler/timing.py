@@ -30,7 +30,8 @@ __all__ = ["Engines", "Prediction", "Run", "Times", "predict"]
 class Times:
     """Cycles that a machine takes beside those of its work, in its default configuration.
 
-    `mxsafe.rtl.machine.times.times_of` has those of any machine, from its units.
+    `mxsafe.rtl.machine.times.times_of` has those of any machine, from its units; `of` those of the
+    default sizes.
 
     Attributes
     ----------
@@ -109,6 +110,13 @@ class Times:
     layer_norm: int = 294
     rms_norm: int = 187
     sum: int = 108
+
+    @classmethod
+    def of(cls, configuration: MachineConfiguration) -> "Times":
+        """Those of a machine of default sizes whose operands have scales, or have none."""
+        if configuration.scaled:
+            return cls()
+        return cls(block=1, turns=1, convert=4)  # a beat of numbers is added, or rounded, by itself
 
     def block_cycles(self, beats: int) -> int:
         """Cycles in which the array takes a block of so many beats."""
@@ -337,6 +345,7 @@ def predict(program: Emitter | Program, times: Times | None = None) -> Predictio
     ----------
     program : Emitter or Program
     times : Times, optional
+        By default those of the machine with default sizes.
 
     Returns
     -------
@@ -350,7 +359,7 @@ def predict(program: Emitter | Program, times: Times | None = None) -> Predictio
         If it does not take one of them.
     """
     steps, headers = _descriptors(program)
-    times = Times() if times is None else times
+    times = Times.of(program.configuration) if times is None else times
     model = _Model(program.configuration, times, headers)
     busy = dict.fromkeys(QUEUES, 0)
     words = dict.fromkeys(("load", "store"), 0)
