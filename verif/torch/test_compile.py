@@ -16,6 +16,7 @@ from mxsafe.host.host import Host  # noqa: E402
 from mxsafe.host.simulated import Simulated  # noqa: E402
 from mxsafe.machine.compiled import Compiled  # noqa: E402
 from mxsafe.machine.compiler.places import CompileError  # noqa: E402
+from mxsafe.machine.configuration import BF16_MACHINE, MachineConfiguration  # noqa: E402
 from mxsafe.machine.named import machine_named  # noqa: E402
 from mxsafe.machine.program import Program  # noqa: E402
 from mxsafe.torch._compile import compile_exported, exported  # noqa: E402
@@ -52,7 +53,7 @@ def require_equal(
     given = [example.numpy() for example in examples]
     compiled = compile_exported(program, configuration, block, keep)
     found = compiled(*given)
-    wanted = evaluated(program, given, configuration, block, keep)
+    wanted = evaluated(program, given, configuration, block or 64, keep)
     several = found if isinstance(found, tuple) else (found,)
     for one, other in zip(several, wanted, strict=True):
         assert one.tobytes() == other.tobytes()
@@ -86,6 +87,36 @@ def test_other_machines() -> None:
     require_equal(encoder(), torch.randn(1, 20, 64), machine="small")
 
 
+@pytest.mark.parametrize(
+    ("make", "example"),
+    [
+        (perceptron, lambda: torch.randn(20, 48)),
+        (encoder, lambda: torch.randn(2, 11, 64)),
+        (bert, ids),
+        (llama, ids),
+        (vit, lambda: torch.randn(2, 3, 32, 32)),
+    ],
+    ids=["perceptron", "encoder", "bert", "llama", "vit"],
+)
+def test_models_in_bfloat16(make: Any, example: Any) -> None:
+    """Operands without scales, of any numbers of rows and features."""
+    torch.manual_seed(0)
+    model, x = make(), example()
+    found = require_equal(model, x, machine=BF16_MACHINE, block=None)(x.numpy())
+    with torch.no_grad():
+        exact = model.eval()(x)
+    exact = getattr(exact, "last_hidden_state", getattr(exact, "logits", exact))
+    own = found[0] if isinstance(found, tuple) else found
+    assert np.abs(own - exact.numpy()).max() < 0.06 * float(exact.abs().max())
+
+
+def test_bfloat16_on_a_small_machine() -> None:
+    torch.manual_seed(0)
+    small = machine_named("small", arithmetic="bf16")
+    require_equal(encoder(), torch.randn(1, 20, 64), machine=small, block=None)
+    require_equal(encoder(), torch.randn(1, 20, 64), machine=replace(small, rows=4), block=None)
+
+
 class Long(nn.Module):
     """Rows that are longer than the vector buffer has room for."""
 
@@ -107,9 +138,9 @@ def test_long_rows_and_sums() -> None:
     require_equal(nn.Linear(4200, 20), torch.randn(3, 4200), machine=window)
 
 
-def require_random(seed: int, reached: Reached) -> None:
+def require_random(seed: int, reached: Reached, machine: MachineConfiguration) -> None:
     """A random model has the evaluator's bits; count what it reaches."""
-    model, machine = Drawn(seed).eval(), machine_named("default")
+    model = Drawn(seed).eval()
     examples = model.examples()
     given = [one.numpy() for one in examples]
     program = exported(model, examples)
@@ -121,9 +152,10 @@ def require_random(seed: int, reached: Reached) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_random_models(seed: int) -> None:
+@pytest.mark.parametrize("arithmetic", ["exact", "bf16"])
+def test_random_models(seed: int, arithmetic: str) -> None:
     reached = Reached()
-    require_random(seed, reached)
+    require_random(seed, reached, machine_named("default", arithmetic=arithmetic))
     assert reached.operators
     assert reached.passes
 
@@ -159,7 +191,7 @@ def test_what_models_reach() -> None:
     reached, refused = Reached(), {}
     for seed in range(500):
         try:
-            require_random(seed, reached)
+            require_random(seed, reached, machine_named("default"))
         except CompileError as error:
             refused[seed] = str(error)
     machine = machine_named("default")
@@ -324,6 +356,14 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out == mxt.compile(model, (x,), format="mxfp4_e2m1").report() + "\n"
     assert run_in(tmp_path, *words, "--force", "--format-w", "mxsf") == 2
     assert capsys.readouterr().err == "mxsafe: format_w must not be given with format, not mxsf\n"
+    words = ["compile", "model.pt2", "--out", "bf16.mxprog", "--arithmetic", "bf16"]
+    assert run_in(tmp_path, *words) == 0
+    assert capsys.readouterr().out == mxt.compile(model, (x,), arithmetic="bf16").report() + "\n"
+    assert run_in(tmp_path, *words, "--force", "--block", "64") == 1
+    assert "block must be None with arithmetic bf16" in capsys.readouterr().err
+    assert run_in(tmp_path, *words, "--force", "--format", "mxsf") == 2
+    wrong = "format must be bf16 with arithmetic bf16, not mxsf"
+    assert capsys.readouterr().err == f"mxsafe: {wrong}\n"
     assert run_in(tmp_path, "compile", "model.pt2", "--keep", "2", "--out", "kept.mxprog") == 0
     assert "by the host, in binary32: linear_1 (product), " in capsys.readouterr().out
     assert run_in(tmp_path, "run", "kept.mxprog", "--input", "x.npy", "--out", "z.npy") == 0

@@ -144,7 +144,8 @@ def _made(case: str, **more: Any) -> tuple[Any, Any, Any, Any]:
     torch.manual_seed(7)
     make, draw, loss, optimise, options = CASES[case]
     model, given = make(), draw()
-    step = mxt.compile_step(model, loss, optimise(model.parameters()), given, **options, **more)
+    options = {**options, **more}
+    step = mxt.compile_step(model, loss, optimise(model.parameters()), given, **options)
     return model, step, given, loss
 
 
@@ -198,12 +199,16 @@ def test_step_on_another_machine_has_the_same_bits() -> None:
         assert_same(array, other.state[name])
 
 
+@pytest.mark.parametrize("arithmetic", ["window", "bf16"])
 @pytest.mark.parametrize("case", CASES)
-def test_windows_have_the_bits_of_the_models(case: str) -> None:
-    """Sums in windows, of forward and of backward passes."""
-    _, step, given, _ = _made(case, arithmetic="window")
-    _, other, _, _ = _made(case, arithmetic="window", engine="model")
-    assert step.compiled.parts[0].program.configuration.arithmetic == "window"
+def test_other_arithmetics_have_the_bits_of_the_models(case: str, arithmetic: str) -> None:
+    """Sums in windows, and bfloat16 without scales, of forward and of backward passes."""
+    kind = {"arithmetic": arithmetic}
+    if arithmetic == "bf16":
+        kind["format"] = "bf16"
+    _, step, given, _ = _made(case, **kind)
+    _, other, _, _ = _made(case, **kind, engine="model")
+    assert step.compiled.parts[0].program.configuration.arithmetic == arithmetic
     assert step(*given) == other(*given)
     assert_same(step.output, other.output)
     for name, array in step.state.items():

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from mxsafe.cli.arguments import UsageError
-from mxsafe.formats import MXFormat
+from mxsafe.formats import FloatFormat, MXFormat
 from mxsafe.machine.configuration import MachineConfiguration, resized
 
 MACHINE_OPTIONS = tuple(f.name for f in fields(MachineConfiguration) if f.name != "target")
@@ -44,7 +44,7 @@ def add_machine(
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, MXFormat):
+    if isinstance(value, MXFormat | FloatFormat):
         return value.name
     return "+".join(value) if isinstance(value, tuple) else str(value)
 

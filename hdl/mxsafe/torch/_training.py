@@ -384,7 +384,7 @@ def compile_step(
     *,
     machine: Machine = "default",
     format: str | MXFormat | None = None,
-    arithmetic: Literal["exact", "fp12", "window"] | None = None,
+    arithmetic: Literal["exact", "fp12", "window", "bf16"] | None = None,
     parts: PositiveInteger = 1,
     engine: Literal["interpreter", "model"] | Run = "interpreter",
 ) -> TrainingStep:
@@ -409,7 +409,7 @@ def compile_step(
         ``default``, ``small``, ``fpga``, or any sizes.
     format : str or MXFormat, optional
         Of both operands of all products; by default that of the machine.
-    arithmetic : {"exact", "fp12", "window"}, optional
+    arithmetic : {"exact", "fp12", "window", "bf16"}, optional
         Of the array; by default that of the machine. With ``window`` sums of more than 4,096
         products, over features or over rows of the batch, are those of parts of 4,096, added in
         binary32; buffers of operands must hold a strip of such a part.
