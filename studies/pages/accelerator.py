@@ -10,6 +10,7 @@ from html import escape
 from typing import Any
 
 from mxsafe.machine.configuration import (
+    BF16_MACHINE,
     FPGA_MACHINE,
     SMALL_MACHINE,
     WINDOW_MACHINE,
@@ -70,6 +71,7 @@ def values() -> dict[str, Any]:
         "units": vector_gates(load()),
         "window": window_gates(load()),
         "window_machine": WINDOW_MACHINE,
+        "bf16_machine": BF16_MACHINE,
         "busy": {name: machine_figures.busy_after_another(m) for name, m in machines.items()},
     }
 

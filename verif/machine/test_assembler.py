@@ -157,7 +157,7 @@ MALFORMED: list[tuple[str, dict[str, Any], str]] = [
     (
         "load",
         {"buffer": "w_codes", "transpose": 1, "count_0": 3},
-        "load: count_0 must be 4 when codes are transposed",
+        "load: count_0 must be 4 when codes of a byte are transposed",
     ),
     (
         "load",

@@ -571,7 +571,7 @@ def _load_rules() -> Iterator[Rule]:
         conditions=(on["widen"], Condition(field="buffer", values=vector, negated=True)),
     )
     yield Rule(
-        meaning="count_0 must be 4 when codes are transposed",
+        meaning="count_0 must be 4 when codes of a byte are transposed",
         conditions=(
             on["transpose"],
             Condition(field="buffer", values=codes),
