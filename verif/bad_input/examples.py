@@ -252,6 +252,7 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     "machine.assembler.Instruction.decoded": {"data": lambda: _instruction().encoded()},
     "machine.assembler.assemble_text": {"text": lambda: ""},
     "machine.reach.result_beats": {"fields": lambda: {"beats": 3}},
+    "machine.configuration.MachineConfiguration.operand_block": {"block": lambda: 64},
     "machine.description.configuration_of": {"values": lambda: constant_registers(SMALL_MACHINE)},
     "machine.description.Register.pack": {
         "values": lambda: {field.name: 1 for field in _register().fields}

@@ -10,6 +10,7 @@ from mxsafe import model
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.places import CompileError
+from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import (
     BF16_MACHINE,
     FPGA_MACHINE,
@@ -63,6 +64,13 @@ def test_a_layer_has_the_bits_of_the_models(
     compiled = compile_graph(layer(shape, w), machine, block=block)
     wanted = layer_result(shape, w, x, machine, block)
     assert np.array_equal(compiled(x).view(np.uint32), wanted.view(np.uint32))
+    (part,) = compiled.parts
+    ended = Machine(machine).run(part.program.data, part.memory([x]))
+    predicted = predict(part.program)
+    assert (ended.words_read, ended.words_written) == (
+        predicted.words_read,
+        predicted.words_written,
+    )
 
 
 def test_sizes_of_the_machine_change_no_bit() -> None:

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from mxsafe.machine.compiler.emitter import Emitter, Pass
-from mxsafe.machine.compiler.tensors import Operand
+from mxsafe.machine.compiler.tensors import Operand, Rows
 from mxsafe.machine.compiler.timing import Times, predict
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import BF16_MACHINE, MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 from verif.machine.compiler.moves import load_rows, store_rows
 
@@ -40,6 +40,28 @@ def test_two_loads_are_under_way() -> None:
     # The latency of memory is seen three times, once of them by the first descriptor's own words.
     slow = predict(e, replace(TIMES, memory=200))
     assert slow.cycles == found.cycles + 3 * 100
+
+
+def test_numbers_are_four_words_a_beat_and_a_cycle() -> None:
+    """Of bfloat16: no scales come, and a tile takes as many cycles as it has beats."""
+    e, times = Emitter(BF16_MACHINE), Times.of(BF16_MACHINE)
+    layout = OperandLayout(configuration=BF16_MACHINE, rows=48, columns=148)
+    operand = e.operand("weights", layout)
+    a, w = e.load(operand, range(3), "a"), e.load(operand, range(1), "w")
+    e.multiply(a, w, 0, stride_a=16, stride_w=0)
+    found = predict(e)
+    *loads, run = found.runs
+    assert len(loads) == 2
+    assert found.words_read == (3 + 1) * 37 * 4
+    assert (run.stop - run.start, run.end - run.stop) == (3 * 37, times.gemm)
+    assert found.array_busy == 3 * 37
+    e.compute(Rows(0, 37), Pass(), out=e.place("out", operand, 1))
+    last = predict(e).runs[-1]
+    plain = Emitter(BF16_MACHINE)
+    plain.compute(Rows(0, 37), Pass(), d=Rows(64, 37))
+    (own,) = predict(plain).runs
+    # The first four numbers are there before they are rounded.
+    assert (last.end - last.start) - (own.end - own.start) == times.convert + 4 * times.codes
 
 
 @pytest.mark.parametrize(("columns", "clocks"), [(256, 64), (32, TIMES.tile)])
