@@ -28,7 +28,7 @@ def run_in(folder: Path, *arguments: str | Path) -> int:
 def write_program(folder: Path, configuration: MachineConfiguration) -> np.ndarray:
     """Write a program that doubles a vector beat, and memory for it, which is returned."""
     assembler = Assembler(configuration)
-    beat = configuration.beat_bytes
+    beat = configuration.vector_beat_bytes
     program = assembler.assemble(
         [
             assembler.load(buffer="vector", count_0=2, signal="vector"),

@@ -394,7 +394,7 @@ def _stimulus(machine: MachineConfiguration, tasks: Sequence[Task]) -> dict[str,
 def _sizes(machine: MachineConfiguration) -> dict[str, dict[str, int]]:
     """Entries of all buffers, and bytes of each."""
     beats = {"vector": machine.vector_beats}
-    width = {"vector": machine.beat_bytes}
+    width = {"vector": machine.vector_beat_bytes}
     for name in ("out", "a", "w"):
         beats[f"{name}_codes"] = getattr(machine, f"{name}_beats")
         beats[f"{name}_scales"] = getattr(machine, f"{name}_entries") // 2
