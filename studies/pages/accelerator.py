@@ -16,7 +16,15 @@ from mxsafe.machine.configuration import (
     WINDOW_MACHINE,
     MachineConfiguration,
 )
-from mxsafe.machine.description import DESCRIPTORS, ERRORS, FOLLOWING, MOST_TOKENS, REGISTERS
+from mxsafe.machine.description import (
+    ACCESS_REGISTERS,
+    ACCESSES,
+    DESCRIPTORS,
+    ERRORS,
+    FOLLOWING,
+    MOST_TOKENS,
+    REGISTERS,
+)
 from mxsafe.rtl.machine.accelerator_core import AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.axi import burst_constants
 from mxsafe.rtl.machine.control.registers import RegistersConfiguration
@@ -59,6 +67,7 @@ def values() -> dict[str, Any]:
         "most_tokens": MOST_TOKENS,
         "descriptors": [(each, _KINDS[name]) for name, each in DESCRIPTORS.items()],
         "registers": REGISTERS,
+        "accesses": dict(zip(ACCESS_REGISTERS[::2], ACCESSES.items(), strict=True)),
         "following": FOLLOWING,
         "errors": ERRORS,
         "address": DESCRIPTORS["load"].field("address"),

@@ -12,9 +12,9 @@ import cocotb
 from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, First, RisingEdge, Timer
 
-from mxsafe.machine.description import COUNTERS, REGISTERS
+from mxsafe.machine.description import ACCESS_REGISTERS, REGISTERS
 
-_ADDRESSES = {register.name: register.address for register in REGISTERS}
+_ADDRESSES = {register.name: register.address for register in REGISTERS + ACCESS_REGISTERS}
 _READ = [register.name for register in REGISTERS if register.access != "write"]
 _HOLDS = "base_low"
 """A register that holds whatever is written to it."""
@@ -126,7 +126,8 @@ async def run(dut: cocotb.handle.HierarchyObject) -> None:
     driver = Driver(dut)
     known = {name: await driver.read(name) for name in _READ}
     await _write_parts(driver)
-    results = [await _run(dut, driver, one) for one in job["runs"]]
+    counters = {"counters": job["counters"]}
+    results = [await _run(dut, driver, one | counters) for one in job["runs"]]
     for name, value in _ASKED.items():
         assert getattr(dut, name).value == value, f"{name} is {getattr(dut, name).value}"
     await ClockCycles(dut.clk, 2 * (job["latency"] + job["spread"]) + 10)
@@ -185,7 +186,7 @@ async def _run(
     if "reset_after" not in job:
         for name in ("status", "error", "error_descriptor", "interrupt"):
             result[name] = await driver.read(name)
-        for name in COUNTERS:
+        for name in job["counters"]:
             result[name] = await driver.read_counter(name)
     if "reset_after" in job or result["error"]:
         told = ["status"]

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
+    ACCESS_REGISTERS,
+    ACCESSES,
     COUNTERS,
     ERRORS,
     FLAGS,
@@ -27,9 +29,9 @@ Memory = NDArray[np.uint8]
 PROGRAM_ADDRESS = 1 << 62
 """Where backends without an address space of their own have programs: beyond all memory."""
 
-_REGISTERS = {register.name: register for register in REGISTERS}
-_UNSEEN = ("unit_rows", "array_lanes", "vector_parts", "target")
-"""Sizes that no register shows, because no program depends on them."""
+_REGISTERS = {register.name: register for register in REGISTERS + ACCESS_REGISTERS}
+_FREE = ("unit_rows", "array_lanes", "vector_parts", "target", "counts")
+"""Fields of machines that no program depends on."""
 _RESET_SECONDS = 10.0
 """Seconds after which a machine that is not at rest after a reset is given up."""
 
@@ -101,8 +103,9 @@ class Ended:
     reason : str
         The error in words.
     counters : Mapping of str to int
-        The machine's counters by the names in `mxsafe.machine.description.COUNTERS`. A backend
-        without cycle counts has words alone.
+        The machine's counters by the names in `mxsafe.machine.description.COUNTERS`, and in
+        `ACCESSES` of a machine that has them. A backend without cycle counts has words, and
+        accesses, alone.
     """
 
     error: str
@@ -138,7 +141,7 @@ class Host:
             if found != wanted:
                 raise ValueError(f"register {name} must be {wanted:#x}, not {found:#x}")
         self.configuration: MachineConfiguration = configuration_of(
-            {name: self.read(name) for name in _REGISTERS}
+            {register.name: self.read(register.name) for register in REGISTERS}
         )
         """Sizes of the machine, as its registers show them."""
 
@@ -189,6 +192,11 @@ class Host:
         """
         self.backend.write_register(_address(name), value)
 
+    @property
+    def counters(self) -> tuple[str, ...]:
+        """Names of the counters that the machine has."""
+        return (*COUNTERS, *(ACCESSES if self.configuration.counts else ()))
+
     @checked
     def counter(self, name: str) -> int:
         """Value of a counter, which may count meanwhile.
@@ -198,7 +206,7 @@ class Host:
         ValueError
             If there is no such counter.
         """
-        require_one_of("name", name, COUNTERS)
+        require_one_of("name", name, self.counters)
         while True:
             high, low = self.read(f"{name}_high"), self.read(f"{name}_low")
             if self.read(f"{name}_high") == high:
@@ -225,7 +233,7 @@ class Host:
         """
         for field in fields(MachineConfiguration):
             own, other = (getattr(c, field.name) for c in (self.configuration, configuration))
-            if own != other and field.name not in _UNSEEN:
+            if own != other and field.name not in _FREE:
                 raise ValueError(
                     f"the program's machine must have {field.name} {_shown(own)}, "
                     f"not {_shown(other)}"
@@ -292,7 +300,7 @@ class Host:
         if error is None:
             raise RuntimeError(f"the machine shows the unknown error {self.read('error')}")
         descriptor = self.read("error_descriptor")
-        counters = MappingProxyType({name: self.counter(name) for name in COUNTERS})
+        counters = MappingProxyType({name: self.counter(name) for name in self.counters})
         reason = ""
         if error != "none":
             reason = self.backend.reason or ERRORS.meanings[error]

@@ -10,11 +10,11 @@ from mxsafe.machine.description import (
     REGISTERS,
     Word,
     constant_registers,
+    registers_of,
 )
 from mxsafe.model.machine import STEPS, Machine, Outcome
 from mxsafe.validation import Count, checked
 
-_NAMES = {register.address: register.name for register in REGISTERS}
 _HELD = {
     register.name: sum(FLAGS[register.name].values()) or 0xFFFF_FFFF
     for register in REGISTERS
@@ -50,6 +50,8 @@ class Interpreted:
         self._machine = Machine(configuration)
         self._limit = limit
         self._constants = constant_registers(self._machine.configuration)
+        registers = registers_of(self._machine.configuration)
+        self._names = {register.address: register.name for register in registers}
         self._registers: dict[str, int] = dict.fromkeys((*_HELD, "interrupt", "status"), 0)
         self._program = b""
         self.memory: Memory = np.zeros(self._machine.configuration.word_bytes, np.uint8)
@@ -64,7 +66,7 @@ class Interpreted:
         ValueError
             If the address is no integer.
         """
-        name = _NAMES.get(address - address % _BYTES, "")
+        name = self._names.get(address - address % _BYTES, "")
         return self._constants.get(name, self._registers.get(name, 0))
 
     @checked
@@ -76,7 +78,7 @@ class Interpreted:
         ValueError
             If the value has more than 32 bits.
         """
-        name = _NAMES.get(address - address % _BYTES, "")
+        name = self._names.get(address - address % _BYTES, "")
         if name in _HELD:
             self._registers[name] = value & _HELD[name]
         elif name == "interrupt":
@@ -124,8 +126,8 @@ class Interpreted:
         self._count(outcome)
 
     def _count(self, outcome: Outcome) -> None:
-        for name in ("words_read", "words_written"):
-            count = getattr(outcome, name)
+        words = {name: getattr(outcome, name) for name in ("words_read", "words_written")}
+        for name, count in (words | dict(outcome.accesses)).items():
             self._registers |= {f"{name}_low": count & 0xFFFFFFFF, f"{name}_high": count >> 32}
 
     def _outcome(self) -> Outcome:

@@ -47,6 +47,11 @@ _CODES: Mapping[str, Any] = {
 }
 
 
+def told_fields() -> list[str]:
+    """Fields of a `MachineConfiguration` that a file tells: no program depends on the others."""
+    return [f.name for f in dataclasses.fields(MachineConfiguration) if f.name != "counts"]
+
+
 def settled_head(head: Any, versions: Mapping[str, int]) -> dict[str, Any]:
     """The head of a file with lists as tuples.
 
@@ -66,7 +71,7 @@ def settled_head(head: Any, versions: Mapping[str, int]) -> dict[str, Any]:
     for name, version in versions.items():
         if top[name] != version:
             raise ValueError(f"must have version {version} of {name}, not {top[name]}")
-    fields: dict[str, Any] = {field.name: Any for field in dataclasses.fields(MachineConfiguration)}
+    fields = dict.fromkeys(told_fields(), Any)
     fields |= dict.fromkeys(("format_a", "format_w"), str)  # the default ones have names too
     _settled("head.machine", fields, top["machine"])
     values = [

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from io import BytesIO
 from itertools import accumulate
 from math import prod
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.atomic import nameable, write_atomically
 from mxsafe.codec.storage import DAMAGED, damage
-from mxsafe.machine._head import array_of, settled_head
+from mxsafe.machine._head import array_of, settled_head, told_fields
 from mxsafe.machine.compiler.kernels import Kernel
 from mxsafe.machine.compiler.legal import legal
 from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
@@ -251,8 +251,8 @@ class Compiled:
     @property
     def identity(self) -> dict[str, Any]:
         """Sizes of the machine that it is for, and versions of descriptors and files."""
-        made = self.parts[0].program.configuration
-        configuration = asdict(made)
+        made, told = self.parts[0].program.configuration, told_fields()
+        configuration = {name: value for name, value in asdict(made).items() if name in told}
         for name in ("format_a", "format_w"):
             configuration[name] = getattr(made, name).name
         return {"machine": configuration, "descriptors": VERSION, "file": FILE_VERSION}
@@ -341,12 +341,12 @@ class Compiled:
             head = settled_head(head, versions)
             sizes = {n: tuple(v) if isinstance(v, list) else v for n, v in head["machine"].items()}
             machine = resized(MachineConfiguration(), **sizes)
-            if configuration is not None and configuration != machine:
-                own = next(
-                    f.name
-                    for f in fields(machine)
-                    if getattr(machine, f.name) != getattr(configuration, f.name)
-                )
+            different = (
+                name
+                for name in told_fields()
+                if configuration and getattr(machine, name) != getattr(configuration, name)
+            )
+            if own := next(different, None):
                 raise ValueError(
                     f"must be for this machine, whose {own} is "
                     f"{shown(getattr(configuration, own))}, not {shown(getattr(machine, own))}"

@@ -117,6 +117,9 @@ class MachineConfiguration:
     target : {"asic", "fpga"}
         What it is built for: standard cells, or the carry chains and DSP blocks of an FPGA. There
         the array is `exact`, and takes tiles of 8x8 more slowly than blocks.
+    counts : bool
+        Whether it counts accesses of its buffers and work of its units, see
+        `mxsafe.machine.description.ACCESSES`. No program depends on it.
 
     Raises
     ------
@@ -147,6 +150,7 @@ class MachineConfiguration:
     grade: Grade = "compact"
     vector_parts: int = 1
     target: Literal["asic", "fpga"] = "asic"
+    counts: bool = False
 
     def __post_init__(self) -> None:
         self._check_array()
@@ -179,7 +183,7 @@ class MachineConfiguration:
                 f"not {', '.join(self.conversions)}"
             )
         self._set("vector_parts", _number_among("vector_parts", self.vector_parts, _VECTOR_PARTS))
-        for name in ("affine", "sweeps"):
+        for name in ("affine", "sweeps", "counts"):
             if not isinstance(value := getattr(self, name), bool):
                 raise ValueError(f"{name} must be True or False, not {shown(value)}")
         self._set("affine", self.affine and self.norms)

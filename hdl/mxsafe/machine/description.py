@@ -25,6 +25,8 @@ from mxsafe.machine.configuration import (
 from mxsafe.validation import checked, require_integer, within
 
 __all__ = [
+    "ACCESSES",
+    "ACCESS_REGISTERS",
     "ARITHMETIC",
     "CONVERT",
     "COUNTERS",
@@ -41,6 +43,7 @@ __all__ = [
     "MOST_TOKENS",
     "OPCODES",
     "PACKING",
+    "PASSES",
     "QUEUES",
     "REDUCTION",
     "REGISTERS",
@@ -59,6 +62,8 @@ __all__ = [
     "Word",
     "configuration_of",
     "constant_registers",
+    "counted_accesses",
+    "registers_of",
 ]
 
 DESCRIPTOR_BITS = 256
@@ -197,6 +202,10 @@ FOLLOWING: Mapping[str, tuple[str, ...]] = MappingProxyType(
     }
 )
 """By reduction its sweeps in their order."""
+PASSES: Mapping[str, int] = MappingProxyType(
+    {"softmax": 2, "layer_norm": 3, "rms_norm": 2, "sum": 1}
+)
+"""By reduction how often a whole row is read from the memory of rows, once it is there."""
 CONVERT = Enumeration.of(
     "convert",
     {
@@ -1021,11 +1030,53 @@ COUNTERS: Mapping[str, str] = MappingProxyType(
 """Counters of 64 bits, set to 0 at the start of a program, in the order of their registers."""
 
 _FIRST_COUNTER = 0x80
+_FIRST_ACCESS = 0x100
 
 
-def _counters() -> Iterator[Register]:
-    for number, (name, meaning) in enumerate(COUNTERS.items()):
-        address = _FIRST_COUNTER + 8 * number
+def _accesses() -> Iterator[tuple[str, str]]:
+    yield "descriptors", "descriptors that were fetched and handed to their queues"
+    for side in ("a", "w"):
+        whose = f"operand {side}"
+        yield f"{side}_codes_read", f"words of codes of {whose} that GEMM has read"
+        yield f"{side}_codes_written", f"words of codes of {whose} that were written"
+        yield f"{side}_scales_read", f"scale entries of {whose} that GEMM has read"
+        yield f"{side}_scales_written", f"scale entries of {whose} that were written"
+    yield "out_codes_read", "words of codes of results that STORE has read"
+    yield "out_codes_written", "words of codes of results that were written"
+    yield "out_scales_read", "scale entries of results that STORE has read"
+    yield "out_scales_written", "scale entries of results that were written"
+    for reader, what in (
+        ("x", "as first operands"),
+        ("y", "as second operands, gains and biases"),
+        ("store", "by STORE"),
+    ):
+        yield f"vector_read_{reader}", f"words of the vector buffer that were read {what}"
+    for queue in ("gemm", "vector", "load"):
+        yield f"vector_written_{queue}", f"words of the vector buffer that {queue.upper()} wrote"
+    for name in tuple(ARITHMETIC.members)[1:]:
+        yield f"arithmetic_{name}", f"vector beats through arithmetic {name}"
+    yield "affine", "vector beats of norms with gain and bias"
+    for name in FUNCTIONS:
+        yield f"function_{name}", f"vector beats through function {name}"
+    for name, steps in FOLLOWING.items():
+        yield f"{name}_whole", f"vector beats of whole rows through {name}"
+        for step in steps:
+            yield f"{name}_{step}", f"vector beats of pieces of rows through {name}, sweep {step}"
+    for name in CONVERSIONS:
+        yield f"convert_{name}", f"words of codes that were converted to {name}"
+
+
+ACCESSES: Mapping[str, str] = MappingProxyType(dict(_accesses()))
+"""Counters of accesses and work by name, in the order of their registers.
+
+They are what the hardware does in a program that ends without an error: a buffer has a memory for
+each word of a beat, and one for each scale entry of a word, and each access of one of them counts.
+"""
+
+
+def _wide(first: int, counters: Mapping[str, str]) -> Iterator[Register]:
+    for number, (name, meaning) in enumerate(counters.items()):
+        address = first + 8 * number
         yield Register(f"{name}_low", address, "read", f"{meaning}, lower half")
         yield Register(f"{name}_high", address + 4, "read", f"{meaning}, upper half")
 
@@ -1093,6 +1144,7 @@ def _sizes() -> Iterator[Register]:
             BitField("reductions", 16, 4, "bit n: reduction n + 1"),
             BitField("compact", 20, 1, "functions and reductions are of the compact grade"),
             BitField("sweeps", 21, 1, "rows can be reduced by one descriptor after the other"),
+            BitField("counts", 22, 1, "accesses are counted"),
             BitField("conversions", 24, 3, "bit n: conversion n + 1"),
         ),
     )
@@ -1146,9 +1198,11 @@ REGISTERS: tuple[Register, ...] = (
         "base of addresses in descriptors, a multiple of a word, lower half",
     ),
     Register("base_high", 0x6C, "read_write", "base of addresses in descriptors, upper half"),
-    *_counters(),
+    *_wide(_FIRST_COUNTER, COUNTERS),
 )
-"""All registers, by address."""
+"""Registers of all machines, by address."""
+ACCESS_REGISTERS: tuple[Register, ...] = tuple(_wide(_FIRST_ACCESS, ACCESSES))
+"""Registers of machines that count accesses beside them; what a machine lacks is 0 there."""
 FLAGS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         register.name: MappingProxyType(
@@ -1158,6 +1212,33 @@ FLAGS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     }
 )
 """By register and field what a field of one bit adds to the register's value."""
+
+
+@checked
+def registers_of(configuration: MachineConfiguration) -> tuple[Register, ...]:
+    """Registers of a machine, by address."""
+    return REGISTERS + ACCESS_REGISTERS if configuration.counts else REGISTERS
+
+
+@checked
+def counted_accesses(configuration: MachineConfiguration) -> tuple[str, ...]:
+    """Names of `ACCESSES` that can be other than 0 on a machine, if it counts them."""
+    c = configuration
+    there = {
+        "function": c.functions,
+        "convert": c.conversions,
+        **{
+            name: () if name not in c.reductions else ("whole", *c.sweep_kinds)
+            for name in REDUCTIONS
+        },
+    }
+    found = []
+    for name in ACCESSES:
+        owner = next((one for one in there if name.startswith(f"{one}_")), None)
+        is_there = owner is None or name.removeprefix(f"{owner}_") in there[owner]
+        if is_there and (name != "affine" or c.affine):
+            found.append(name)
+    return tuple(found)
 
 
 @checked
@@ -1185,6 +1266,7 @@ def constant_registers(configuration: MachineConfiguration) -> dict[str, int]:
             "reductions": _bits(c.reductions, REDUCTIONS),
             "compact": int(c.grade == "compact"),
             "sweeps": int(c.sweeps),
+            "counts": int(c.counts),
             "conversions": _bits(c.conversions, CONVERSIONS),
         },
     }
@@ -1237,6 +1319,7 @@ def configuration_of(values: Mapping[str, int]) -> MachineConfiguration:
         conversions=_there(units["conversions"], CONVERSIONS),
         affine=bool(units["affine"]),
         sweeps=bool(units["sweeps"]),
+        counts=bool(units["counts"]),
         grade="compact" if units["compact"] else "fine",
         **{name: values[name] for name in _PLAIN_SIZES},  # type: ignore[arg-type]
     )

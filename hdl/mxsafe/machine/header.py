@@ -1,8 +1,9 @@
 """The description as a C header, for drivers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from mxsafe.machine.description import (
+    ACCESS_REGISTERS,
     DESCRIPTOR_BYTES,
     DESCRIPTORS,
     ENUMERATIONS,
@@ -90,7 +91,11 @@ def c_header() -> str:
                 "DESCRIPTOR_BYTES": f"{DESCRIPTOR_BYTES}u",
             },
         ),
-        _defines("Registers: byte offsets, and their fields", dict(_registers())),
+        _defines("Registers: byte offsets, and their fields", dict(_registers(REGISTERS))),
+        _defines(
+            "Registers of machines that count accesses",
+            dict(_registers(ACCESS_REGISTERS)),
+        ),
         _defines(
             "Queues, as bits of wait and signal",
             {f"QUEUE_{name}": f"{1 << bit}u" for bit, name in enumerate(QUEUES)},
@@ -114,8 +119,8 @@ def _defines(title: str, values: dict[str, str]) -> str:
     return f"/* {title}. */\n{''.join(lines)}"
 
 
-def _registers() -> Iterator[tuple[str, str]]:
-    for register in REGISTERS:
+def _registers(registers: Iterable[Register]) -> Iterator[tuple[str, str]]:
+    for register in registers:
         yield f"REG_{register.name}", f"0x{register.address:02X}u"
         yield from _bit_fields(register)
 

@@ -5,15 +5,16 @@ tokens. So the interpreter runs one descriptor after the other, in an order of i
 """
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.machine.assembler import Fault, Instruction, decoded
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import ERRORS, QUEUES
+from mxsafe.machine.description import ACCESSES, ERRORS, QUEUES
 from mxsafe.machine.tokens import TokenQueues
 from mxsafe.model.machine_buffers import Buffers, MachineStop
 from mxsafe.model.machine_gemm import gemm
@@ -41,6 +42,9 @@ class Outcome:
         What happened, in words.
     words_read, words_written : int
         What LOAD has read and STORE has written, as the machine's counters say.
+    accesses : Mapping of str to int
+        Accesses and work by names of `mxsafe.machine.description.ACCESSES`, as a machine counts
+        them that has such counters; after an error up to it.
     """
 
     error: str = "none"
@@ -48,6 +52,9 @@ class Outcome:
     reason: str = ""
     words_read: int = 0
     words_written: int = 0
+    accesses: Mapping[str, int] = field(
+        default_factory=lambda: MappingProxyType(dict.fromkeys(ACCESSES, 0))
+    )
 
     @property
     def code(self) -> int:
@@ -241,6 +248,7 @@ class _Run:
         self._precedence = precedence
         self._queues = TokenQueues(machine.configuration.queue_depth)
         self._fetched = self._read = self._written = self._number = 0
+        machine.buffers.accesses.clear()
 
     def outcome(self) -> Outcome:
         """Run to the end or to an error."""
@@ -263,12 +271,14 @@ class _Run:
         return changed
 
     def _ended(self, error: str, descriptor: int, reason: str) -> Outcome:
+        counted = {**self._machine.buffers.accesses, "descriptors": self._fetched}
         return Outcome(
             error=error,
             descriptor=descriptor,
             reason=reason,
             words_read=self._read,
             words_written=self._written,
+            accesses=MappingProxyType({name: counted.get(name, 0) for name in ACCESSES}),
         )
 
     def _fetch(self) -> bool:

@@ -1,5 +1,6 @@
 """Buffers of the machine, and how it stops with an error."""
 
+from collections import Counter
 from typing import Any, Literal
 
 import numpy as np
@@ -8,6 +9,10 @@ from numpy.typing import NDArray
 from mxsafe.machine.configuration import MachineConfiguration
 
 Indices = NDArray[np.int64]
+VECTOR_WORDS = 2
+"""Words of a beat of the vector buffer."""
+ENTRIES = 2
+"""Scale entries of a word."""
 
 
 class MachineStop(Exception):  # noqa: N818 - it is an event of the machine, not one of Python
@@ -64,10 +69,16 @@ class Buffers:
         By `a`, `w` and `out`.
     vector : ndarray of uint32, shape (beats, lanes)
         Bits of binary32 numbers.
+    accesses : Counter of str
+        Accesses and work since the program began, by names of
+        `mxsafe.machine.description.ACCESSES`: as the hardware makes them, which may read what is
+        read here once as often as it needs it.
     """
 
     def __init__(self, configuration: MachineConfiguration) -> None:
+        self.accesses: Counter[str] = Counter()
         self._word_bytes = configuration.word_bytes
+        self._operand_words = configuration.beat_words
         sizes = {
             "a": configuration.a_beats,
             "w": configuration.w_beats,
@@ -85,6 +96,16 @@ class Buffers:
         owner, _, part = name.partition("_")
         array: NDArray[np.uint8] = getattr(self.operands[owner], part)
         return array.reshape(-1).view(np.uint8).reshape(-1, self._word_bytes)
+
+    def count_words(self, name: str, beats: Indices | int) -> None:
+        """Count accesses of whole beats of operands: of as many words as they have."""
+        count = beats if isinstance(beats, int) else beats.size
+        self.accesses[name] += count * self._operand_words
+
+    def count_vectors(self, name: str, beats: Indices | int) -> None:
+        """Count accesses of whole beats of the vector buffer."""
+        count = beats if isinstance(beats, int) else beats.size
+        self.accesses[name] += count * VECTOR_WORDS
 
     def operand(self, target: Literal["a", "w", "out"] | str) -> OperandBuffer:
         """A buffer of codes and scales."""

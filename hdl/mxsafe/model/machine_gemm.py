@@ -121,6 +121,12 @@ def gemm(
     product = _product(i, buffers, configuration, None if i["clear"] else previous)
     rows = configuration.rows
     tiles = product.reshape(i["strips_a"], rows, i["strips_w"], rows)
+    # Each tile reads both strips again, their scales once a block and for anchors once more.
+    pairs = i["strips_a"] * i["strips_w"]
+    scales = configuration.entries(i["beats"], i["block"]) * (1 + configuration.anchored)
+    for side in ("a", "w"):
+        buffers.count_words(f"{side}_codes_read", pairs * i["beats"])
+        buffers.accesses[f"{side}_scales_read"] += pairs * scales
     if i["write"]:
         tall = np.arange(i["strips_w"])[:, None, None] * i["result_stride_w"]
         wide = np.arange(i["strips_a"])[:, None] * i["result_stride_a"]
@@ -128,6 +134,7 @@ def gemm(
         kept = np.arange(i["strips_a"] * rows) < (i["strips_a"] - 1) * rows + i["last_rows"]
         places = places[:, kept]
         require_within("vector beat of the result", places, len(buffers.vector))
+        buffers.count_vectors("vector_written_gemm", places)
         beats = tiles.transpose(2, 0, 1, 3).reshape(i["strips_w"], -1, rows)[:, kept]
         buffers.vector[places.reshape(-1)] = (
             np.ascontiguousarray(beats).view(np.uint32).reshape(-1, rows)

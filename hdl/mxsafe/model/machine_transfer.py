@@ -17,7 +17,13 @@ from mxsafe.machine.layout import (
     unpacked_words,
     widened_words,
 )
-from mxsafe.model.machine_buffers import Buffers, Indices, MachineStop, require_within
+from mxsafe.model.machine_buffers import (
+    ENTRIES,
+    Buffers,
+    Indices,
+    MachineStop,
+    require_within,
+)
 
 _WORDS = 1 << 16
 """Words that are moved at a time, about: so memory does not grow with the descriptor's counts."""
@@ -74,6 +80,7 @@ def load(
         words = words[:, first : first + place.shape[1]]
         if instruction["widen"]:
             require_within("vector beat", place, len(buffers.vector))
+            buffers.count_vectors("vector_written_load", place)
             buffers.vector[place.reshape(-1)] = widened_words(words.view("<u2")).reshape(
                 -1, buffers.vector.shape[1]
             )
@@ -84,6 +91,8 @@ def load(
             words = transposed_scales(words)
         target = buffers.words(name)
         require_within(f"word of {name}", place, len(target))
+        written = f"{name}_written" if name != "vector" else "vector_written_load"
+        buffers.accesses[written] += place.size * (ENTRIES if name.endswith("scales") else 1)
         target[place.reshape(-1)] = words.reshape(-1, words.shape[-1])
     return count
 
@@ -101,6 +110,13 @@ def store(
     name, packing = _name(instruction, "buffer"), _name(instruction, "packing")
     count = 0
     for target, place in _addresses(instruction, "from", configuration):
+        if name == "vector":
+            buffers.count_vectors("vector_read_store", place)
+        elif name.endswith("codes"):
+            # A word of codes comes with the others of its beat.
+            buffers.count_words(f"{name}_read", place)
+        else:
+            buffers.accesses[f"{name}_read"] += ENTRIES * place.size
         if instruction["narrow"]:
             require_within("vector beat", place, len(buffers.vector))
             words = narrowed(buffers.vector[place]).astype("<u2").view(np.uint8)

@@ -104,14 +104,33 @@ def vector(
         If an address is past the end of a buffer, or a sweep does not follow.
     """
     swept.take(instruction)
+    _count(instruction, buffers, configuration)
     values = _computed(instruction, buffers, configuration, swept)
     values[..., instruction["lanes"] :] = 0
     if instruction["to_vector"]:
         places = _rows(instruction, "d", np.arange(values.shape[1]))
         require_within("vector beat of d", places, len(buffers.vector))
+        buffers.count_vectors("vector_written_vector", places)
         buffers.vector[places.reshape(-1)] = values.view(np.uint32).reshape(-1, values.shape[-1])
     if instruction["convert"]:
         _convert(instruction, values, buffers, configuration)
+
+
+def _count(instruction: Instruction, buffers: Buffers, configuration: MachineConfiguration) -> None:
+    """Count beats of operands through each unit, and reads of gains and biases."""
+    beats = instruction["rows"] * instruction["beats"]
+    for field in ("arithmetic", "function"):
+        if instruction[field]:
+            buffers.accesses[f"{field}_{_name(instruction, field)}"] += beats
+    if instruction["reduction"]:
+        reduction, sweep = _name(instruction, "reduction"), _name(instruction, "sweep")
+        buffers.accesses[f"{reduction}_{sweep}"] += beats
+    if instruction["affine"]:
+        buffers.accesses["affine"] += beats
+        # Both are read again for each part of each row.
+        numbers = -(-instruction["beats"] // configuration.vector_lanes)
+        rows = instruction["rows"] * configuration.vector_parts
+        buffers.count_vectors("vector_read_y", 2 * numbers * rows)
 
 
 def _name(instruction: Instruction, field: str) -> str:
@@ -133,6 +152,7 @@ def _computed(
     """Results before lanes are taken away, shape (rows, beats of results, lanes)."""
     places = _rows(instruction, "x", np.arange(instruction["beats"]))
     require_within("vector beat of x", places, len(buffers.vector))
+    buffers.count_vectors("vector_read_x", places)
     values: Floats = buffers.vector[places].view(np.float32)
     parameter = np.uint32(instruction["parameter"]).view(np.float32)
     arithmetic = _name(instruction, "arithmetic")
@@ -155,6 +175,8 @@ def _second(instruction: Instruction, buffers: Buffers) -> Floats:
     along = {"beats": number, "numbers": number // lanes, "constant": number * 0}[mode]
     places = _rows(instruction, "y", along)
     require_within("vector beat of y", places, len(buffers.vector))
+    # A beat is read once for all that a row takes of it.
+    buffers.count_vectors("vector_read_y", np.unique(along).size * len(places))
     if mode == "numbers":
         return buffers.vector[places, number % lanes].view(np.float32)[..., None]
     return buffers.vector[places].view(np.float32)
@@ -294,6 +316,8 @@ def _convert(
     require_within(f"operand beat of {target.name}", places, len(target.codes))
     entries = _rows(instruction, "out_scales", np.arange(scales.shape[2]))
     require_within(f"scale entry of {target.name}", entries, len(target.scales))
+    for name in (f"{target.name}_codes_written", f"convert_{_name(instruction, 'convert')}"):
+        buffers.count_words(name, places)
     target.codes[places.reshape(-1)] = strips.reshape(-1, height, lanes)
     written, where = scales.swapaxes(1, 2).reshape(-1, height), entries.reshape(-1)
     if target.name == "out":
@@ -302,4 +326,8 @@ def _convert(
         behind = np.where(where[:, None] % 2, written, 0)
         written = np.stack([written, behind], axis=1).reshape(-1, height)
         where = np.stack([where, where | 1], axis=1).reshape(-1)
+    # An entry that comes alone writes a 0 behind it.
+    buffers.accesses[f"{target.name}_scales_written"] += entries.size + (
+        int((entries % 2 == 0).sum()) if target.name == "out" else 0
+    )
     target.scales[where] = written

@@ -11,11 +11,19 @@ from numpy.typing import NDArray
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.emitter import Emitter
+from mxsafe.machine.compiler.legal import legal
 from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import DESCRIPTOR_BYTES, QUEUES, constant_registers
+from mxsafe.machine.description import (
+    ACCESSES,
+    COUNTERS,
+    DESCRIPTOR_BYTES,
+    QUEUES,
+    constant_registers,
+)
 from mxsafe.machine.graph import Graph
+from mxsafe.machine.stages import staged
 from mxsafe.rtl.machine.control.registers import RegistersConfiguration
 from mxsafe.rtl.machine.times import times_of
 from verif.machine.compiler.training_graphs import perceptron_step
@@ -80,7 +88,9 @@ class Program:
         (part,) = compiled.parts
         fed = (compiled.host.values[place] for place in part.feeds)
         inputs = [rng.standard_normal(value.shape).astype(np.float32) for value in fed]
-        return cls.of(lowered(graph, configuration, block).emitter, part.memory(inputs))
+        made = staged(legal(graph, configuration))
+        (program,), (kept,) = made.programs, made.kept
+        return cls.of(lowered(program, configuration, block, kept).emitter, part.memory(inputs))
 
     @property
     def run(self) -> Run:
@@ -141,8 +151,14 @@ def check_program(
         latency=latency,
         pause=pause,
         seed=seed,
+        counters=(*COUNTERS, *ACCESSES) if configuration.counts else tuple(COUNTERS),
     )
     (result,) = ended.runs
+    if configuration.counts:
+        counted = {name: result.pop(name) for name in ACCESSES}
+        different = {n: (counted[n], outcome.accesses[n]) for n in ACCESSES}
+        different = {n: both for n, both in different.items() if both[0] != both[1]}
+        assert not different, f"counted, interpreted: {different}"
     _require_constants(ended.registers, configuration)
     require_done(result)
     require_memory(ended.memory, expected)

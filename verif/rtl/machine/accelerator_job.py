@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from mxsafe.machine.description import COUNTERS
 from mxsafe.rtl.machine.dma.axi_reader import AxiReaderConfiguration
 from mxsafe.rtl.machine.dma.axi_writer import AxiWriterConfiguration
 from verif.support.manifest import Module
@@ -124,6 +125,7 @@ def run_programs(
     latency: int | tuple[int, int] = 20,
     pause: float = 0.0,
     seed: int = 1,
+    counters: Sequence[str] = tuple(COUNTERS),
 ) -> Ended:
     """Run programs one after the other on a simulated machine.
 
@@ -139,6 +141,8 @@ def run_programs(
     seed : int
         Of pauses and latencies, of what registers and buffers hold at first, and of where memory
         begins: addresses here are relative to that.
+    counters : sequence of str
+        Counters that are read behind each.
     """
     fewest, most = (latency, latency) if isinstance(latency, int) else latency
     size = module.ports["m_axi_rdata"].width // 8
@@ -164,6 +168,7 @@ def run_programs(
             "most_reads": _READER.bursts,
             "most_read_beats": _READER.window - 1 + _READER.burst,
             "most_writes": _WRITER.bursts,
+            "counters": list(counters),
             "runs": [_described(run, start) for run in runs],
         }
         top, bench = _bench(module, beats)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
+from mxsafe.machine.accesses import accesses_of
 from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
@@ -14,6 +15,7 @@ from mxsafe.machine.description import (
     DESCRIPTORS,
     LOAD_BUFFERS,
     MOST_TOKENS,
+    PASSES,
     QUEUES,
     STORE_BUFFERS,
     run_words,
@@ -163,6 +165,8 @@ class Prediction:
         Words that LOAD and STORE move: exact.
     runs : list of Run
         When each descriptor runs.
+    accesses : dict of str to int
+        By names of `mxsafe.machine.description.ACCESSES`: exact too.
     """
 
     cycles: int
@@ -171,6 +175,7 @@ class Prediction:
     words_read: int
     words_written: int
     runs: list[Run] = field(default_factory=list, repr=False)
+    accesses: dict[str, int] = field(default_factory=dict, repr=False)
 
     def idle(self) -> dict[str, int]:
         """Cycles in which the array has no beat, by what its next product waits for."""
@@ -375,7 +380,8 @@ def predict(program: Emitter | Program, times: Times | None = None) -> Predictio
             own = step.fields
             array += own["strips_a"] * own["strips_w"] * own["beats"]
     end = max(run.end for run in runs)
-    return Prediction(end, array, busy, words["load"], words["store"], runs)
+    accesses = accesses_of(((step.kind, step.fields) for step in steps), program.configuration)
+    return Prediction(end, array, busy, words["load"], words["store"], runs, accesses)
 
 
 def _descriptors(program: Emitter | Program) -> tuple[list[Step], list[Header]]:
@@ -414,7 +420,7 @@ def vector_clocks(
         name = _name("reduction", fields)
         # The first row enters the memory; then passes of rows follow one another. First parts of
         # beats come as they are read, the others from memories.
-        passes = {"softmax": 2, "layer_norm": 3, "rms_norm": 2, "sum": 1}[name]
+        passes = PASSES[name]
         clocks += beats * (pace + rows * (times.pace - 1))
         row = max(passes * beats + getattr(times, name), narrow * beats)
         clocks += rows * times.parts * row

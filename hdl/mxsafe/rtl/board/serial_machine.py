@@ -59,6 +59,10 @@ class SerialMachineConfiguration(Configuration):
     patience: Long = SerialBridgeConfiguration.patience
 
     def __post_init__(self) -> None:
+        if self.machine.counts:
+            raise ValueError(
+                "counts must be False on a serial line, whose bridge has no such registers"
+            )
         _ = self.accelerator, self.memory, self.bridge, self.receiver  # which check the values
 
     @property

@@ -94,3 +94,5 @@ class Accelerator(Unit[AcceleratorConfiguration]):
             *(getattr(core, name).eq(getattr(registers, name)) for name in _ASKED),
             *(getattr(registers, name).eq(getattr(core, name)) for name in _TOLD),
         ]
+        if self.config.machine.counts:
+            m.d.comb += registers.accesses.eq(core.accesses)

@@ -18,9 +18,11 @@ from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, Axi4, sliced_axi
 from mxsafe.rtl.machine.buffers.operand_buffer import OperandBuffer, OperandBufferConfiguration
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBuffer, VectorBufferConfiguration
+from mxsafe.rtl.machine.control.access_events import access_events
 from mxsafe.rtl.machine.control.descriptor_check import DescriptorCheckConfiguration
 from mxsafe.rtl.machine.control.fetch import NUMBER_BITS, Fetch, FetchConfiguration
 from mxsafe.rtl.machine.control.queues import Queues
+from mxsafe.rtl.machine.control.registers import accesses_layout
 from mxsafe.rtl.machine.dma.axi_reader import AxiReader
 from mxsafe.rtl.machine.dma.axi_writer import AxiWriter
 from mxsafe.rtl.machine.dma.load_engine import LoadEngine
@@ -67,7 +69,7 @@ class AcceleratorCoreConfiguration(PartConfiguration):
     """
 
     decided_by = tuple(each.name for each in fields(MachineConfiguration))
-    shown_if_not_default = frozenset({"array_lanes", "vector_parts", "target"})
+    shown_if_not_default = frozenset({"array_lanes", "vector_parts", "target", "counts"})
 
     def __post_init__(self) -> None:
         most = 8 * self.machine.word_bytes
@@ -153,11 +155,14 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         There has been an error, its code, the number of its descriptor.
     array_busy, wait_load, wait_vector, wait_store, words_read, words_written : Out(1)
         What is counted has happened in the cycle before.
+    accesses : Out(struct)
+        If they are counted: how many accesses of each kind there were in the cycle before.
     m_axi : Out(Axi4)
         Memory.
     """
 
     def ports(self) -> Mapping[str, Member]:
+        accesses = accesses_layout(self.config.machine)
         return {
             "start": In(1),
             "program_base": In(ADDRESS_BITS),
@@ -170,6 +175,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
             "error": Out(ERROR_BITS),
             "error_number": Out(NUMBER_BITS),
             **{name: Out(1) for name in _EVENTS},
+            **({} if accesses is None else {"accesses": Out(accesses)}),
             "m_axi": Out(Axi4(self.config.machine.data_width)),
         }
 
@@ -196,6 +202,9 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         self._connect_memory(m, platform, parts)
         self._connect_buffers(m, parts)
         self._tell(m, parts)
+        if config.machine.counts:
+            counted = access_events(m, config.machine, parts)
+            m.d.sync += [self.accesses[name].eq(value) for name, value in counted.items()]
 
     def _connect_program(self, m: Module, platform: object, parts: Mapping[str, Any]) -> None:
         """Fetch, queues, engines."""

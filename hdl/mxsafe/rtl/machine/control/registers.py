@@ -5,10 +5,20 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
+from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import COUNTERS, ERRORS, REGISTERS, Register, constant_registers
+from mxsafe.machine.description import (
+    ACCESSES,
+    COUNTERS,
+    ERRORS,
+    REGISTERS,
+    Register,
+    constant_registers,
+    counted_accesses,
+    registers_of,
+)
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, AxiLite
@@ -20,6 +30,8 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
 
+ACCESS_BITS = 3
+"""Bits of how many accesses of a kind there are in a cycle."""
 _BY_NAME = {register.name: register for register in REGISTERS}
 _EVENTS = tuple(name for name in COUNTERS if name != "cycles")
 """Counters of what happens elsewhere."""
@@ -77,7 +89,19 @@ class RegistersConfiguration(PartConfiguration):
     @property
     def address_bits(self) -> int:
         """Bits of an address on the bus."""
-        return max(register.address for register in REGISTERS).bit_length()
+        return max(r.address for r in registers_of(self.machine)).bit_length()
+
+    @property
+    def accesses(self) -> data.StructLayout | None:
+        """Layout of accesses that are counted, if there are such counters."""
+        return accesses_layout(self.machine)
+
+
+def accesses_layout(machine: MachineConfiguration) -> data.StructLayout | None:
+    """Layout of how many accesses of each kind there are in a cycle, if a machine counts them."""
+    if not machine.counts:
+        return None
+    return data.StructLayout(dict.fromkeys(counted_accesses(machine), ACCESS_BITS))
 
 
 class Registers(Unit[RegistersConfiguration]):
@@ -120,9 +144,12 @@ class Registers(Unit[RegistersConfiguration]):
         There has been an error, its code, the number of its descriptor.
     array_busy, wait_load, ... : In(1)
         Something happens in this cycle that is counted while a program runs.
+    accesses : In(struct)
+        If they are counted: how many accesses of each kind there are in this cycle.
     """
 
     def ports(self) -> Mapping[str, Member]:
+        accesses = self.config.accesses
         return {
             "s_axi": In(AxiLite(self.config.address_bits)),
             "irq": Out(1),
@@ -138,6 +165,7 @@ class Registers(Unit[RegistersConfiguration]):
             "error": In(ERROR_BITS),
             "error_number": In(NUMBER_BITS),
             **{name: In(1) for name in _EVENTS},
+            **({} if accesses is None else {"accesses": In(accesses)}),
         }
 
     def fill(self, m: Module, platform: object) -> None:
@@ -295,14 +323,13 @@ class Registers(Unit[RegistersConfiguration]):
         values: dict[str, Value] = {}
         for name in COUNTERS:
             event = Const(1) if name == "cycles" else getattr(self, name)
-            counter = Signal(_COUNTER_BITS, name=f"{name}_counter")
-            more = truncated(m, f"{name}_next", _COUNTER_BITS, counter + 1)
-            with m.If(begins):
-                m.d.sync += counter.eq(0)
-            with m.Elif(running & event):
-                m.d.sync += counter.eq(more)
-            values[f"{name}_low"] = counter[:_REGISTER_BITS]
-            values[f"{name}_high"] = counter[_REGISTER_BITS:]
+            values |= _counter(m, name, begins, running & event, Const(1))
+        if self.config.accesses is not None:
+            for name in ACCESSES:
+                if name in self.config.accesses.members:
+                    values |= _counter(m, name, begins, running, self.accesses[name])
+                else:
+                    values |= dict.fromkeys((f"{name}_low", f"{name}_high"), Const(0, 1))
         return values
 
     def _answer_reads(self, m: Module, values: Mapping[str, Value]) -> None:
@@ -318,7 +345,7 @@ class Registers(Unit[RegistersConfiguration]):
         m.d.comb += bus.rresp.eq(0)
         m.d.sync += bus.rvalid.eq(taken | (bus.rvalid & ~bus.rready))
         choices = []
-        for register in REGISTERS:
+        for register in registers_of(self.config.machine):
             if register.access != "write":
                 here = equals(address, register.address >> 2)
                 is_read = named(m, f"reads_{register.name}", 1, here)
@@ -327,6 +354,20 @@ class Registers(Unit[RegistersConfiguration]):
         answer = gated_or(m, "read_value", choices)
         with m.If(taken):
             m.d.sync += bus.rdata.eq(answer)
+
+
+def _counter(m: Module, name: str, begins: Value, counts: Value, by: Value) -> dict[str, Value]:
+    """Both halves of a counter, by the names of their registers."""
+    counter = Signal(_COUNTER_BITS, name=f"{name}_counter")
+    more = truncated(m, f"{name}_next", _COUNTER_BITS, counter + by)
+    with m.If(begins):
+        m.d.sync += counter.eq(0)
+    with m.Elif(counts):
+        m.d.sync += counter.eq(more)
+    return {
+        f"{name}_low": counter[:_REGISTER_BITS],
+        f"{name}_high": counter[_REGISTER_BITS:],
+    }
 
 
 def _width(register: Register) -> int:

@@ -1,0 +1,68 @@
+"""Counters of accesses in the Verilog: those of the interpreter, which are those predicted."""
+
+from dataclasses import replace
+
+import pytest
+
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.rtl.machine.accelerator import Accelerator
+from verif.rtl.machine.accelerator_checks import check_program, perceptron_program
+from verif.rtl.machine.random_programs import all_modes, modes, random_program
+from verif.support.units import generated
+
+COUNTING = replace(
+    SMALL_MACHINE,
+    counts=True,
+    rows=16,
+    data_width=256,
+    functions=("relu", "relu_derivative", "gelu", "gelu_derivative", "exp"),
+)
+TINY = replace(
+    SMALL_MACHINE,
+    counts=True,
+    rows=4,
+    unit_rows=2,
+    functions=("relu",),
+    reductions=("layer_norm",),
+    conversions=("blocks",),
+)
+OTHERS = {
+    "16 rows": COUNTING,
+    "window": replace(COUNTING, arithmetic="window", format_w="mxfp4_e2m1"),
+    "8 rows in parts": replace(
+        COUNTING, rows=8, data_width=64, array_lanes=2, vector_parts=2, functions=("tanh",)
+    ),
+    "fpga": replace(FPGA_MACHINE, counts=True),
+}
+
+
+def check(machine: MachineConfiguration, simulator: str, seed: int, count: int) -> None:
+    """All that descriptors can do, in memory that pauses."""
+    program = random_program(machine, seed, count, base=37 * machine.word_bytes)
+    module = generated(Accelerator(machine=machine))
+    check_program(simulator, module, machine, program, latency=(0, 30), pause=0.2, seed=seed)
+    if count > 100:
+        done = set().union(*(modes(one, machine) for one in program.instructions))
+        assert done == all_modes(machine)
+
+
+def test_random_programs() -> None:
+    check(TINY, "verilator", 1, 300)
+
+
+@pytest.mark.full
+def test_random_programs_on_icarus() -> None:
+    check(TINY, "icarus", 2, 60)
+
+
+@pytest.mark.full
+def test_a_training_step() -> None:
+    module = generated(Accelerator(machine=COUNTING))
+    program = perceptron_program(COUNTING)
+    check_program("verilator", module, COUNTING, program, latency=20, pause=0.0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", OTHERS)
+def test_random_programs_of_other_machines(name: str) -> None:
+    check(OTHERS[name], "verilator", 3, 300)
