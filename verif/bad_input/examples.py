@@ -27,6 +27,8 @@ from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import REGISTERS, Register, constant_registers
+from mxsafe.machine.energy import Work, work_of
+from mxsafe.machine.energy_tables import EnergyTables
 from mxsafe.machine.graph import Graph
 from mxsafe.machine.layout import Float32Layout, OperandLayout
 from mxsafe.machine.program import Program
@@ -133,6 +135,8 @@ _BY_TYPE: Mapping[Any, Make] = {
     OperandLayout: _operand_layout,
     Float32Layout: _float32_layout,
     Machine: lambda: Machine(SMALL_MACHINE),
+    EnergyTables: EnergyTables,
+    Work: lambda: work_of([Program(_instruction().encoded(), SMALL_MACHINE)]),
     Schedule: lambda: Schedule(_rows(), _rows().T, rows=8, columns=8),
     Profile: lambda: next(iter(PROFILES.values())),
     ConvertedBeats: _converted,
@@ -251,6 +255,11 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
     },
     "machine.assembler.Instruction.decoded": {"data": lambda: _instruction().encoded()},
     "machine.assembler.assemble_text": {"text": lambda: ""},
+    "machine.energy.Work": {
+        "counters": lambda: dict(_BY_TYPE[Work]().counters),
+    },
+    "machine.energy.work_of": {"programs": lambda: [_BY_TYPE[Program]()]},
+    "machine.energy_tables.own_tables": {"text": lambda: "{}"},
     "machine.reach.result_beats": {"fields": lambda: {"beats": 3}},
     "machine.configuration.MachineConfiguration.operand_block": {"block": lambda: 64},
     "machine.description.configuration_of": {"values": lambda: constant_registers(SMALL_MACHINE)},

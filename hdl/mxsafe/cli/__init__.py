@@ -37,6 +37,7 @@ _COMMANDS: Mapping[str, Command] = {
         "disassemble",
         "compile",
         "run",
+        "energy",
         "export",
         "bitstream",
     )
@@ -68,6 +69,8 @@ examples:
                                         an ONNX model as a program (pip install '.[onnx]')
   mxsafe run model.mxprog --input x.npy --out y.npy
                                         what it makes of an array
+  mxsafe energy model.mxprog --dram ddr3 --sram 65
+                                        where its energy goes, and by which assumptions
   mxsafe export model.mxprog --out firmware
                                         its bytes and C99 that runs it
   mxsafe run program.bin memory.bin     what it makes of an image of memory

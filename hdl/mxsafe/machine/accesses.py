@@ -18,7 +18,7 @@ from mxsafe.machine.program import Program
 from mxsafe.machine.reach import result_beats, second_beats
 from mxsafe.validation import checked
 
-__all__ = ["accesses_of", "predicted_accesses"]
+__all__ = ["predicted_accesses"]
 
 _VECTOR_WORDS = 2
 """Words of a beat of the vector buffer."""

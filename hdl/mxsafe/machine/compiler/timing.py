@@ -379,7 +379,7 @@ def predict(program: Emitter | Program, times: Times | None = None) -> Predictio
         if step.kind == "gemm":
             own = step.fields
             array += own["strips_a"] * own["strips_w"] * own["beats"]
-    end = max(run.end for run in runs)
+    end = max((run.end for run in runs), default=0)
     accesses = accesses_of(((step.kind, step.fields) for step in steps), program.configuration)
     return Prediction(end, array, busy, words["load"], words["store"], runs, accesses)
 

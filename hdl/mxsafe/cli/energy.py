@@ -1,0 +1,127 @@
+"""``mxsafe energy``: where the energy of a program goes."""
+
+import json
+from argparse import ArgumentParser, Namespace
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mxsafe.analysis.report import aligned
+from mxsafe.cli.arguments import UserError, choice, read_bytes
+from mxsafe.cli.command import Command
+from mxsafe.cli.machine import add_machine, machine_of, machine_values
+from mxsafe.machine.energy_tables import DRAMS, NODES, EnergyTables, own_tables
+
+if TYPE_CHECKING:
+    from mxsafe.machine.energy import Energy
+    from mxsafe.machine.program import Program
+
+_MICRO = 1e-6
+"""Microjoules in a picojoule."""
+
+
+def _add_arguments(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "program",
+        type=Path,
+        metavar="PROGRAM",
+        help=".mxprog of a compiled model, or file of descriptors",
+    )
+    parser.add_argument(
+        "--dram",
+        **choice(DRAMS),
+        default=DRAMS[0],
+        help="source of the energy of memory off the chip (default: bitmod)",
+    )
+    parser.add_argument(
+        "--sram",
+        **choice([str(node) for node in NODES]),
+        default=str(NODES[-1]),
+        help="process of memories on the chip, in nm (default: 28)",
+    )
+    parser.add_argument(
+        "--table",
+        type=Path,
+        metavar="FILE.json",
+        help="energies of your own, which go before those of the tables",
+    )
+    parser.add_argument("--json", action="store_true", help="print JSON, in pJ")
+    add_machine(parser)
+
+
+def _programs(args: Namespace) -> "list[Program]":
+    from mxsafe.machine.compiled import Compiled
+    from mxsafe.machine.program import Program
+
+    data = read_bytes(args.program)
+    if args.program.suffix != ".mxprog":
+        return [Program(data, machine_of(args))]
+    machine = machine_of(args) if machine_values(args) else None
+    return [part.program for part in Compiled.load(args.program, machine).parts]
+
+
+def _rows(energy: "Energy") -> Iterator[tuple[str, ...]]:
+    from mxsafe.machine.energy import GROUPS
+
+    yield "", "", "counted", "", "pJ each", "uJ", "%"
+    for group in GROUPS:
+        yield group, "", "", "", "", *_share(energy.groups[group], energy)
+        for part in energy.parts:
+            if part.group == group and part.count:
+                counted = str(part.count), part.unit, f"{part.each:.4g}"
+                yield "", part.name, *counted, *_share(part.energy, energy)
+    yield "all", "", "", "", "", *_share(energy.total, energy)
+
+
+def _share(pj: float, energy: "Energy") -> tuple[str, str]:
+    share = pj / energy.total if energy.total else 0.0
+    return f"{pj * _MICRO:.4g}", f"{100 * share:.2f}"
+
+
+def _shown(args: Namespace, energy: "Energy") -> str:
+    if args.json:
+        parts = [{**asdict(part), "energy": part.energy} for part in energy.parts]
+        found = {
+            "program": str(args.program),
+            "cycles": energy.cycles,
+            "total": energy.total,
+            "groups": energy.groups,
+            "parts": parts,
+            "assumptions": energy.assumptions,
+        }
+        return json.dumps(found, indent=1)
+    rows = [(group or f"  {name}", *cells) for group, name, *cells in _rows(energy)]
+    lines = [aligned([(a, n, u, *rest) for a, n, u, *rest in rows], labels=1)]
+    lines.append(f"{energy.cycles} cycles predicted")
+    lines += ["assumptions:", *(f"  {one}" for one in energy.assumptions)]
+    return "\n".join(lines)
+
+
+def _own(path: Path) -> dict[str, Any]:
+    try:
+        return own_tables(read_bytes(path).decode(), str(path))
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path} must be text: {error}") from None
+
+
+def _run(args: Namespace) -> None:
+    from mxsafe.machine.energy import energy_of, work_of
+
+    try:
+        own = {} if args.table is None else _own(args.table)
+        tables = EnergyTables(dram=args.dram, sram=int(args.sram), own=own)
+        energy = energy_of(work_of(_programs(args)), tables)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+    print(_shown(args, energy))
+
+
+COMMAND = Command(
+    summary="Show where the energy of a program goes.",
+    add_arguments=_add_arguments,
+    run=_run,
+    description="Show where the energy of a program goes: accesses of memories and work of units "
+    "as the machine would count them, times energies of tables, which can be exchanged. Nothing "
+    "is run. All that it rests on is printed below.",
+)

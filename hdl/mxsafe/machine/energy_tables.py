@@ -1,0 +1,269 @@
+"""Tables of energies: of DRAM, of memories on the chip, of units; or a user's own.
+
+All energies are in pJ. What stands behind a number, and where it comes from, its table says.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.validation import checked, one_of, require_one_of, shown
+
+__all__ = ["BUFFERS", "DRAMS", "NODES", "UNITS", "EnergyTables", "own_tables"]
+
+_TABLES = Path(__file__).parents[1] / "tables"
+SRAM_FILE = _TABLES / "sram_energy.json"
+UNIT_FILE = _TABLES / "unit_energy.json"
+DRAM_FILE = _TABLES / "dram_energy.json"
+
+_DRAM = json.loads(DRAM_FILE.read_text())["sources"]
+DRAMS: tuple[str, ...] = tuple(_DRAM)
+"""Sources of energies of DRAM."""
+_DRAM_FIELDS = ("read", "write", "activate", "background")
+NODES = (65, 45, 28)
+"""Processes of memories on the chip, in nm."""
+BUFFERS = (
+    *(f"{owner}_{kind}" for owner in ("a", "w", "out") for kind in ("codes", "scales")),
+    "vector",
+    "rows",
+)
+"""Memories on the chip."""
+UNITS = ("product", "arithmetic", "function", "softmax", "layer_norm", "rms_norm", "sum", "convert")
+"""Work whose energy is known."""
+_LIKE = {"sum": "rms_norm"}
+"""Work without a netlist of its own, and the one that it is taken for."""
+
+
+@cache
+def _sram(node: int) -> dict[int, list[list[float]]]:
+    """By width in bytes: bytes, read, write, leakage of memories, from small to large."""
+    found: dict[int, list[list[float]]] = {}
+    for nm, width, *rest in json.loads(SRAM_FILE.read_text())["rows"]:
+        if nm == node:
+            found.setdefault(width, []).append(rest)
+    return found
+
+
+@cache
+def _units() -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = json.loads(UNIT_FILE.read_text())["units"]
+    return found
+
+
+def _between(points: Sequence[tuple[float, float]], at: float) -> float:
+    """A value between known ones, along a straight line of logarithms; the first one before it."""
+    if at <= points[0][0]:
+        return points[0][1]
+    for (low, below), (high, above) in pairwise(points):
+        if at <= high:
+            share = math.log(at / low) / math.log(high / low)
+            return below * (above / below) ** share
+    return math.nan
+
+
+def memory_energy(node: int, width: int, depth: int, what: str) -> float:
+    """Energy of an access of a memory, or mW that it loses.
+
+    Parameters
+    ----------
+    node : int
+        One of `NODES`.
+    width, depth : int
+        Bytes of a word, and words. What is smaller than all that are known is taken for the
+        smallest.
+    what : {"read", "write", "leakage"}
+
+    Raises
+    ------
+    ValueError
+        If it is larger than all that are known.
+    """
+    column = 1 + ("read", "write", "leakage").index(what)
+    table, size = _sram(node), width * depth
+    points = [
+        (wide, _between([(row[0], row[column]) for row in rows], size))
+        for wide, rows in table.items()
+    ]
+    found = _between(points, width)
+    if math.isnan(found):
+        most = min(rows[-1][0] for rows in table.values())
+        raise ValueError(
+            f"a memory must have at most {most} bytes in words of at most {max(table)}, for which "
+            f"there are figures, not {size} in words of {width}"
+        )
+    return found
+
+
+@checked
+@dataclass(frozen=True, kw_only=True)
+class EnergyTables:
+    """Which energies are taken.
+
+    Attributes
+    ----------
+    dram : str
+        One of `DRAMS`.
+    sram : int
+        One of `NODES`.
+    own : Mapping
+        A user's own energies, which go before all others: see `own_tables`.
+
+    Raises
+    ------
+    ValueError
+        If there is no such table.
+    """
+
+    dram: str = "bitmod"
+    sram: int = 28
+    own: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        require_one_of("dram", self.dram, DRAMS)
+        if self.sram not in NODES:
+            raise ValueError(f"sram must be {one_of(NODES, self.sram)}")
+
+
+def dram_bit(tables: EnergyTables, way: str) -> float:
+    """Energy of a bit that is read or written, with what it shares of all others."""
+    table = tables.own.get("dram", _DRAM[tables.dram])
+    others = sum(table.get(name, 0) for name in ("activate", "background"))
+    return float(table[way] + others)
+
+
+def access_energy(
+    tables: EnergyTables, buffer: str, way: str, configuration: MachineConfiguration
+) -> float:
+    """Energy of an access of one memory of a buffer."""
+    own = tables.own.get("buffers", {}).get(buffer, {})
+    if way in own:
+        return float(own[way])
+    return memory_energy(tables.sram, *memory_size(buffer, configuration), way)
+
+
+def unit_energy(tables: EnergyTables, name: str, configuration: MachineConfiguration) -> float:
+    """Energy of a unit's work.
+
+    It is that of a product, of a number of an operation or a conversion, or of a number of a
+    row that is reduced in all of its passes.
+
+    Raises
+    ------
+    ValueError
+        If there is no netlist of the machine's products.
+    """
+    own = tables.own.get("units", {})
+    if name in own:
+        return float(own[name])
+    units = _units()
+    key = _LIKE.get(name, name)
+    if name == "product":
+        c = configuration
+        key = f"product {c.arithmetic} {c.formats.name}"
+    if key not in units:
+        raise ValueError(
+            f"units must have product in a table of your own for arithmetic "
+            f"{configuration.arithmetic} of {configuration.formats.name}, of which there is "
+            "no netlist's energy"
+        )
+    return float(units[key]["pj"])
+
+
+def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) -> list[str]:
+    """What all energies rest on, a sentence each."""
+    dram = tables.own.get("dram")
+    source = "the table given" if dram else _DRAM[tables.dram]["source"]
+    product = unit_energy(tables, "product", configuration)
+    return [
+        f"DRAM: {dram_bit(tables, 'read'):g} pJ a bit read, {dram_bit(tables, 'write'):g} written "
+        f"({source}); no row is opened more often than that says",
+        f"memories on the chip: CACTI 7, {tables.sram} nm, one port to read and one to write, "
+        "without leakage" + ("; some from the table given" if "buffers" in tables.own else ""),
+        f"a product: {product:g} pJ; units: netlists of NanGate 45 nm with "
+        "activity of MiniLM at the full rate, without wires and a clock tree"
+        + ("; some from the table given" if "units" in tables.own else ""),
+        "a sum of rows is taken for RMS normalisation, every operation of arithmetic for one "
+        "of all kinds, every function for those of four",
+        "not counted: leakage of memories, the clock while nothing moves, wires between units, "
+        "control apart from the DRAM of descriptors",
+    ]
+
+
+def memory_size(buffer: str, configuration: MachineConfiguration) -> tuple[int, int]:
+    """Bytes of a word, and words, of one of a buffer's memories."""
+    c = configuration
+    if buffer == "vector":
+        return c.word_bytes, c.bank_beats
+    if buffer == "rows":
+        return 4 * c.vector_lanes, c.reduction_beats
+    owner, _, kind = buffer.partition("_")
+    beats = int(getattr(c, f"{owner}_beats"))
+    if kind == "codes":
+        return c.word_bytes, beats
+    return c.entry_bytes, beats // 4
+
+
+@checked
+def own_tables(text: str, name: str) -> dict[str, Any]:
+    """Energies of a user's own table.
+
+    Parameters
+    ----------
+    text : str
+        JSON: an object with some of: ``dram`` with ``read`` and ``write``, pJ a bit, and perhaps
+        ``activate`` and ``background``, which are added to both; ``buffers`` with some of
+        `BUFFERS`, each with ``read`` and ``write``, pJ of an access of one memory; ``units`` with
+        some of `UNITS`, pJ.
+    name : str
+        Its file, for errors.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If it is anything else; the message names the file, the field and the value.
+    """
+    try:
+        table = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} must be JSON of energies: {error}") from None
+    _fields(name, "", table, ("dram", "buffers", "units"))
+    if "dram" in table:
+        _energies(name, "dram", table["dram"], _DRAM_FIELDS, needed=("read", "write"))
+    if "buffers" in table:
+        _fields(name, "buffers", table["buffers"], BUFFERS)
+        for one, ways in table["buffers"].items():
+            _energies(name, f"buffers.{one}", ways, ("read", "write"), needed=("read", "write"))
+    if "units" in table:
+        _energies(name, "units", table["units"], UNITS)
+    return dict(table)
+
+
+def _fields(file: str, where: str, value: Any, known: Sequence[str]) -> None:
+    name = where or "its content"
+    if not isinstance(value, dict):
+        raise ValueError(f"{file}: {name} must be an object, not {shown(value)}")
+    for key in value:
+        if key not in known:
+            raise ValueError(f"{file}: a field of {name} must be {one_of(known, key)}")
+
+
+def _energies(
+    file: str, where: str, value: Any, known: Sequence[str], needed: Sequence[str] = ()
+) -> None:
+    _fields(file, where, value, known)
+    for name in needed:
+        if name not in value:
+            raise ValueError(f"{file}: {where} must have {name}")
+    for name, energy in value.items():
+        is_number = isinstance(energy, int | float) and not isinstance(energy, bool)
+        if not is_number or not 0 <= energy < math.inf:
+            raise ValueError(
+                f"{file}: {where}.{name} must be a finite number of pJ, 0 or more, "
+                f"not {shown(energy)}"
+            )

@@ -1,0 +1,64 @@
+"""`mxsafe energy`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.configuration import MachineConfiguration
+from verif.cli.command import run_in
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make = Assembler(MachineConfiguration())
+    program = make.assemble(
+        [
+            make.load(buffer="vector", count_0=2, signal="vector"),
+            make.vector(beats=1, function="gelu", to_vector=1, d=8, wait="load"),
+        ]
+    )
+    (tmp_path / "program.bin").write_bytes(program)
+    return tmp_path
+
+
+def test_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "own.json").write_text('{"dram": {"read": 2, "write": 3}}')
+    assert run_in(folder, "energy", "program.bin", "--table", "own.json", "--sram", "45") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines[:4]] == [
+        ["counted", "pJ", "each", "uJ", "%"],
+        ["off", "chip", "0.002048", lines[1].split()[-1]],
+        ["DRAM", "read", "512", "bits", "2", "0.001024", lines[2].split()[-1]],
+        ["descriptors", "512", "bits", "2", "0.001024", lines[3].split()[-1]],
+    ]
+    at = lines.index("assumptions:")
+    assert lines[at - 1].endswith(" cycles predicted")
+    assert lines[at + 1].startswith("  DRAM: 2 pJ a bit read, 3 written (the table given)")
+    assert "45 nm" in lines[at + 2]
+
+
+def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_in(folder, "energy", "program.bin", "--json", "--dram", "lpddr4") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["groups"]["off chip"] == 1024 * 14
+    assert found["total"] == pytest.approx(sum(part["energy"] for part in found["parts"]))
+    assert found["cycles"] > 0
+    assert len(found["assumptions"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        (["--table", "no.json"], 1, "cannot read no.json: No such file or directory"),
+        (["--sram", "7"], 2, "argument --sram: must be one of 65, 45, 28, not '7'"),
+        (["--arithmetic", "window"], 1, "units must have product in a table of your own for "),
+        (["--rows", "8"], 1, "descriptor 1: "),
+    ],
+)
+def test_what_is_refused(
+    words: list[str], code: int, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_in(folder, "energy", "program.bin", *words) == code
+    assert message in capsys.readouterr().err

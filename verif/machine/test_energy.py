@@ -1,0 +1,209 @@
+"""Energies: tables that follow the netlists, sums by hand, and files that are none."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.description import ACCESSES
+from mxsafe.machine.energy import GROUPS, Part, Work, energy_of, work_of
+from mxsafe.machine.energy_tables import (
+    BUFFERS,
+    NODES,
+    SRAM_FILE,
+    UNIT_FILE,
+    EnergyTables,
+    access_energy,
+    assumptions_of,
+    dram_bit,
+    memory_energy,
+    memory_size,
+    own_tables,
+    unit_energy,
+)
+from mxsafe.machine.program import Program
+from verif.support.tests import raises
+
+DEFAULT = MachineConfiguration()
+SYNTHESIS = Path(__file__).parents[2] / "docs" / "synthesis.json"
+
+
+def test_units_are_those_of_netlists() -> None:
+    """Each figure is that of a row of `docs/synthesis.json`."""
+    results = json.loads(SYNTHESIS.read_text())["results"]
+    units = json.loads(UNIT_FILE.read_text())["units"]
+    assert len(units) > 20
+    for name, unit in units.items():
+        (row,) = (
+            one
+            for one in results
+            if one["configuration"] == unit["configuration"]
+            and one["format"] == unit["format"]
+            and one.get("power")
+        )
+        power = row["power"]
+        found = power["multiply_pj"] if name.startswith("product ") else power["result"]["total_pj"]
+        assert unit["pj"] == found, name
+
+
+def test_memories_that_are_known() -> None:
+    rows = json.loads(SRAM_FILE.read_text())["rows"]
+    assert {row[0] for row in rows} == set(NODES)
+    for node, width, size, read, write, leakage in rows:
+        found = [
+            memory_energy(node, width, size // width, what) for what in ("read", "write", "leakage")
+        ]
+        assert found == pytest.approx([read, write, leakage])
+
+
+def test_memories_between_those_that_are_known() -> None:
+    for node in NODES:
+        few, some, many = (memory_energy(node, 32, depth, "read") for depth in (2048, 3000, 4096))
+        assert few < some < many
+        narrow, wide = (memory_energy(node, width, 2048, "read") for width in (16, 32))
+        assert narrow < memory_energy(node, 24, 2048, "read") < wide
+        # Smaller ones than all that are known are taken for the smallest.
+        assert memory_energy(node, 4, 16, "read") == memory_energy(node, 8, 128, "read")
+    with raises(
+        ValueError,
+        "a memory must have at most 524288 bytes in words of at most 64, for which there are "
+        "figures, not 1048576 in words of 32",
+    ):
+        memory_energy(28, 32, 1 << 15, "read")
+
+
+def test_sizes_are_those_of_the_hardware() -> None:
+    found = {name: width * depth for name, (width, depth) in _sizes(DEFAULT).items()}
+    beat = DEFAULT.beat_bytes
+    for owner in ("a", "w", "out"):
+        assert 2 * found[f"{owner}_codes"] == getattr(DEFAULT, f"{owner}_beats") * beat
+        entries = getattr(DEFAULT, f"{owner}_entries")
+        assert 2 * found[f"{owner}_scales"] == entries * DEFAULT.entry_bytes
+    assert 2 * DEFAULT.vector_banks * found["vector"] == DEFAULT.vector_beats * 64
+    assert found["rows"] == DEFAULT.reduction_beats * 64
+
+
+def _sizes(machine: MachineConfiguration) -> dict[str, tuple[int, int]]:
+    return {name: memory_size(name, machine) for name in BUFFERS}
+
+
+def test_a_program_by_hand() -> None:
+    """16 words of vectors go through a softmax and to memory."""
+    make = Assembler(DEFAULT)
+    program = make.assemble(
+        [
+            make.load(buffer="vector", count_0=16, signal="vector"),
+            make.vector(
+                beats=8, reduction="softmax", parameter=1.0, to_vector=1, d=8, wait="load",
+                signal="store",
+            ),
+            make.store(buffer="vector", count_0=16, wait="vector", **{"from": 16}),
+        ]
+    )  # fmt: skip
+    tables = EnergyTables(dram="ddr3", sram=65)
+    energy = energy_of(work_of([Program(program, DEFAULT)]), tables)
+    found = {part.name: part for part in energy.parts if part.count}
+    read = 15.8 + 0.55 + 5.3
+    vector = [access_energy(tables, "vector", way, DEFAULT) for way in ("read", "write")]
+    rows = [access_energy(tables, "rows", way, DEFAULT) for way in ("read", "write")]
+    softmax = unit_energy(tables, "softmax", DEFAULT) / 2
+    assert found == {
+        part.name: part
+        for part in (
+            Part("off chip", "DRAM read", "bits", 16 * 256, pytest.approx(read)),
+            Part("off chip", "DRAM written", "bits", 16 * 256, pytest.approx(read + 0.6)),
+            Part("off chip", "descriptors", "bits", 3 * 256, pytest.approx(read)),
+            # Beats are two words, of which STORE, which takes a word, reads both.
+            Part("on chip", "vector, read", "accesses", 16 + 32, vector[0]),
+            Part("on chip", "vector, written", "accesses", 16 + 16, vector[1]),
+            Part("on chip", "rows, read", "accesses", 16, rows[0]),
+            Part("on chip", "rows, written", "accesses", 8, rows[1]),
+            Part("core", "softmax", "numbers in a pass", 2 * 8 * 16, softmax),
+        )
+    }
+    assert energy.total == pytest.approx(sum(energy.groups[name] for name in GROUPS))
+    assert energy.total == pytest.approx(sum(part.count * part.each for part in energy.parts))
+
+
+def test_more_work_takes_more_energy() -> None:
+    """Each counter but that of cycles that is larger by one makes the energy larger."""
+    counters = dict.fromkeys(("cycles", "array_busy", "words_read", "words_written"), 0)
+    work = Work(DEFAULT, {**counters, **dict.fromkeys(ACCESSES, 0)})
+    assert energy_of(work, EnergyTables()).total == 0
+    for name in (*counters, *ACCESSES):
+        more = energy_of(Work(DEFAULT, {**work.counters, name: 1}), EnergyTables()).total
+        assert (more > 0) == (name != "cycles"), name
+
+
+def test_a_product_without_a_netlist() -> None:
+    window = replace(SMALL_MACHINE, arithmetic="window")
+    with raises(
+        ValueError,
+        "units must have product in a table of your own for arithmetic window of mxsf, of which "
+        "there is no netlist's energy",
+    ):
+        unit_energy(EnergyTables(), "product", window)
+    assert unit_energy(EnergyTables(own={"units": {"product": 1.5}}), "product", window) == 1.5
+
+
+def test_tables_of_ones_own() -> None:
+    own = {
+        "dram": {"read": 4, "write": 5.5, "background": 1},
+        "buffers": {"vector": {"read": 1, "write": 2}},
+        "units": {"softmax": 0},
+    }
+    tables = EnergyTables(own=own_tables(json.dumps(own), "own.json"))
+    assert (dram_bit(tables, "read"), dram_bit(tables, "write")) == (5, 6.5)
+    assert access_energy(tables, "vector", "write", DEFAULT) == 2
+    assert access_energy(tables, "rows", "write", DEFAULT) == access_energy(
+        EnergyTables(), "rows", "write", DEFAULT
+    )
+    assert unit_energy(tables, "softmax", DEFAULT) == 0
+    told = assumptions_of(tables, DEFAULT)
+    assert told[0].startswith("DRAM: 5 pJ a bit read, 6.5 written (the table given)")
+    assert all("; some from the table given" in told[at] for at in (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("[1]", "its content must be an object, not [1]"),
+        (
+            '{"ram": {}}',
+            "a field of its content must be one of dram, buffers, units, not 'ram'; "
+            "did you mean 'dram'?",
+        ),
+        ('{"dram": 4}', "dram must be an object, not 4"),
+        ('{"dram": {"read": 4}}', "dram must have write"),
+        (
+            '{"dram": {"read": 4, "write": -1}}',
+            "dram.write must be a finite number of pJ, 0 or more, not -1",
+        ),
+        (
+            '{"dram": {"read": Infinity, "write": 1}}',
+            "dram.read must be a finite number of pJ, 0 or more, not inf",
+        ),
+        (
+            '{"units": {"product": true}}',
+            "units.product must be a finite number of pJ, 0 or more, not True",
+        ),
+        ('{"buffers": {"vector": {"read": 4}}}', "buffers.vector must have write"),
+    ],
+)
+def test_tables_that_are_none(content: str, message: str) -> None:
+    with raises(ValueError, f"own.json: {message}"):
+        own_tables(content, "own.json")
+
+
+def test_sources_that_there_are_not() -> None:
+    with raises(ValueError, "dram must be one of bitmod, ddr3, lpddr4, not 'ddr9'"):
+        EnergyTables(dram="ddr9")
+    with raises(ValueError, "sram must be one of 65, 45, 28, not 7"):
+        EnergyTables(sram=7)
+    with raises(ValueError, "programs must have one at least"):
+        work_of([])
+    with raises(ValueError, "counters must have array_busy"):
+        Work(DEFAULT, {"cycles": 1})
