@@ -7,7 +7,13 @@ import pytest
 
 from mxsafe.machine.accesses import predicted_accesses
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    BF16_MACHINE,
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+    resized,
+)
 from mxsafe.machine.description import ACCESSES, counted_accesses
 from mxsafe.machine.program import Program
 from verif.rtl.machine.accelerator_checks import Program as Bench
@@ -23,6 +29,7 @@ MACHINES = {
     "8 rows": replace(ALL, rows=8),
     "4 rows": replace(ALL, rows=4, conversions=("blocks",)),
     "fpga": FPGA_MACHINE,
+    "bf16": resized(ALL, arithmetic="bf16"),
 }
 
 
@@ -59,7 +66,9 @@ def test_counters_are_of_one_program() -> None:
 
 
 def test_names_of_other_machines() -> None:
-    assert set(counted_accesses(ALL)) == set(ACCESSES)
+    numbers = counted_accesses(BF16_MACHINE)
+    assert {*counted_accesses(ALL), *numbers} == set(ACCESSES)
+    assert not any("scales" in name for name in numbers)
     assert "affine" not in counted_accesses(replace(ALL, affine=False))
 
 

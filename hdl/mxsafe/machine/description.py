@@ -1236,7 +1236,8 @@ def counted_accesses(configuration: MachineConfiguration) -> tuple[str, ...]:
     for name in ACCESSES:
         owner = next((one for one in there if name.startswith(f"{one}_")), None)
         is_there = owner is None or name.removeprefix(f"{owner}_") in there[owner]
-        if is_there and (name != "affine" or c.affine):
+        lacks = not c.affine if name == "affine" else "_scales_" in name and not c.scaled
+        if is_there and not lacks:
             found.append(name)
     return tuple(found)
 
