@@ -36,15 +36,16 @@ from studies.timeline import Kinds, drawn
 
 FIGURES = DOCS / "step_figures.json"
 PICTURE = DOCS / "step_timeline.svg"
-_TOKENS, _FEATURES = 197, 192
+TOKENS, FEATURES = 197, 192
 _LIMIT = 1 << 32
 
 Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 
 
-def _block() -> torch.nn.Module:
+def block_of_deit() -> torch.nn.Module:
+    """A block of DeiT-Tiny."""
     return torch.nn.TransformerEncoderLayer(
-        _FEATURES, 3, 768, 0.0, "gelu", batch_first=True, norm_first=True
+        FEATURES, 3, 768, 0.0, "gelu", batch_first=True, norm_first=True
     )
 
 
@@ -53,12 +54,12 @@ class DeitTiny(torch.nn.Module):
 
     def __init__(self, blocks: int = 12) -> None:
         super().__init__()
-        self.patches = torch.nn.Conv2d(3, _FEATURES, 16, 16)
-        self.token = torch.nn.Parameter(0.02 * torch.randn(1, 1, _FEATURES))
-        self.position = torch.nn.Parameter(0.02 * torch.randn(1, _TOKENS, _FEATURES))
-        self.blocks = torch.nn.Sequential(*(_block() for _ in range(blocks)))
-        self.norm = torch.nn.LayerNorm(_FEATURES)
-        self.head = torch.nn.Linear(_FEATURES, 1000)
+        self.patches = torch.nn.Conv2d(3, FEATURES, 16, 16)
+        self.token = torch.nn.Parameter(0.02 * torch.randn(1, 1, FEATURES))
+        self.position = torch.nn.Parameter(0.02 * torch.randn(1, TOKENS, FEATURES))
+        self.blocks = torch.nn.Sequential(*(block_of_deit() for _ in range(blocks)))
+        self.norm = torch.nn.LayerNorm(FEATURES)
+        self.head = torch.nn.Linear(FEATURES, 1000)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits of images, shape (count, 3, 224, 224)."""
@@ -72,8 +73,8 @@ Made = tuple[torch.nn.Module, torch.nn.Module, torch.optim.Optimizer, tuple[Any,
 
 
 def _step_of_block() -> Made:
-    layer = _block()
-    x = torch.randn(2, 1, _TOKENS, _FEATURES)
+    layer = block_of_deit()
+    x = torch.randn(2, 1, TOKENS, FEATURES)
     optimizer = torch.optim.SGD(layer.parameters(), lr=0.25)
     return layer, torch.nn.MSELoss(), optimizer, (x[0], x[1])
 

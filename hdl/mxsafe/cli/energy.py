@@ -79,23 +79,24 @@ def _share(pj: float, energy: "Energy") -> tuple[str, str]:
     return f"{pj * _MICRO:.4g}", f"{100 * share:.2f}"
 
 
-def _shown(args: Namespace, energy: "Energy") -> str:
-    if args.json:
-        parts = [{**asdict(part), "energy": part.energy} for part in energy.parts]
-        found = {
-            "program": str(args.program),
-            "cycles": energy.cycles,
-            "total": energy.total,
-            "groups": energy.groups,
-            "parts": parts,
-            "assumptions": energy.assumptions,
-        }
-        return json.dumps(found, indent=1)
+def shown(energy: "Energy") -> str:
+    """Energy as a table, the time beside it, and what it rests on."""
     rows = [(group or f"  {name}", *cells) for group, name, *cells in _rows(energy)]
-    lines = [aligned([(a, n, u, *rest) for a, n, u, *rest in rows], labels=1)]
-    lines.append(f"{energy.cycles} cycles predicted")
+    lines = [aligned(rows), f"{energy.cycles} cycles predicted"]
     lines += ["assumptions:", *(f"  {one}" for one in energy.assumptions)]
     return "\n".join(lines)
+
+
+def _json(program: Path, energy: "Energy") -> str:
+    found = {
+        "program": str(program),
+        "cycles": energy.cycles,
+        "total": energy.total,
+        "groups": energy.groups,
+        "parts": [{**asdict(part), "energy": part.energy} for part in energy.parts],
+        "assumptions": energy.assumptions,
+    }
+    return json.dumps(found, indent=1)
 
 
 def _own(path: Path) -> dict[str, Any]:
@@ -114,7 +115,7 @@ def _run(args: Namespace) -> None:
         energy = energy_of(work_of(_programs(args)), tables)
     except ValueError as error:
         raise UserError(str(error)) from None
-    print(_shown(args, energy))
+    print(_json(args.program, energy) if args.json else shown(energy))
 
 
 COMMAND = Command(

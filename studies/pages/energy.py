@@ -1,0 +1,239 @@
+"""Energy of training steps, from ``docs/energy.json`` of `studies.energy`."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mxsafe.analysis import figures
+from mxsafe.cli.energy import shown
+from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.description import ACCESSES
+from mxsafe.machine.energy import GROUPS, Energy, Work, energy_of
+from mxsafe.machine.energy_tables import DRAMS, NODES, UNITS, EnergyTables
+from studies.energy_machines import MACHINES, OPTIMIZERS
+from studies.pages import kept
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPER = {"off chip": 0.8393, "on chip": 0.1492, "core": 0.0115}
+"""Shares of the paper's Fig. 7(b)."""
+PAPER_PRODUCT = 0.603
+"""The paper's energy of a product, pJ: 308.845 mW of Table IV, 1,024 products a cycle, 500 MHz."""
+PAPER_SAVED = {"bf16": 0.2492, "mxfp4": 0.0407}
+"""What the paper's step saves beside other machines."""
+IMAGES = 128
+"""Images whose gradients are added before an update, of the other case."""
+_MILLI = 1e-9
+"""Millijoules in a picojoule."""
+_COUNTERS = ("cycles", "array_busy", "words_read", "words_written", *ACCESSES)
+TABLES = {
+    f"{dram}, {node} nm": EnergyTables(dram=dram, sram=node) for dram, node in product(DRAMS, NODES)
+}
+"""All assumptions of memories."""
+DEFAULT = next(iter(TABLES.values()))
+_COLOURS = {"off chip": "#0072b2", "on chip": "#e69f00", "core": "#009e73"}
+
+
+def counts(figures: Mapping[str, Any], name: str) -> Counter[str]:
+    """Counters of a case, those that are 0 among them."""
+    return Counter({**dict.fromkeys(_COUNTERS, 0), **figures[name]["counters"]})
+
+
+def in_turn(figures: Mapping[str, Any], machine: str, model: str, optimizer: str) -> dict[str, int]:
+    """Counters of an image of `IMAGES`, which come one after the other before an update.
+
+    Each behind the first one counts as the last one that has been counted does.
+    """
+    steps = [counts(figures, f"{machine}, {model}, {optimizer}, {images}") for images in (1, 2)]
+    first, both = steps
+    return {
+        name: round(first[name] + (IMAGES - 1) * (both[name] - first[name])) // IMAGES
+        for name in _COUNTERS
+    }
+
+
+def energies(machine: MachineConfiguration, counters: Mapping[str, int]) -> dict[str, Energy]:
+    """Energy by all assumptions of memories."""
+    return {name: energy_of(Work(machine, counters), tables) for name, tables in TABLES.items()}
+
+
+def _range(values: Sequence[float], form: str) -> str:
+    low, high = (format(value, form) for value in (min(values), max(values)))
+    return low if low == high else f"{low} to {high}"
+
+
+def _row(title: str, found: Mapping[str, Energy]) -> tuple[str, ...]:
+    """A case: energy, shares and cycles, each over all assumptions."""
+    several = list(found.values())
+    return (
+        title,
+        _range([one.total * _MILLI for one in several], ".3g"),
+        *(_range([100 * one.groups[g] / one.total for one in several], ".1f") for g in GROUPS),
+        f"{several[0].cycles:,}",
+        f"{several[0].cycles / 500_000:.1f}",
+    )
+
+
+_HEAD = ("step", "mJ", *(f"{group}, %" for group in GROUPS), "cycles", "ms at 500 MHz")
+
+
+def cases(figures: Mapping[str, Any], model: str) -> dict[tuple[str, str, int], Mapping[str, int]]:
+    """Counters of a model's steps that have been counted, by machine, optimizer and images."""
+    found: dict[tuple[str, str, int], Mapping[str, int]] = {}
+    for machine, optimizer in product(MACHINES, OPTIMIZERS):
+        name = f"{machine}, {model}, {optimizer}"
+        if f"{name}, 1" in figures:
+            found[machine, optimizer, 1] = counts(figures, f"{name}, 1")
+        if f"{name}, 2" in figures:
+            found[machine, optimizer, IMAGES] = in_turn(figures, machine, model, optimizer)
+    return found
+
+
+def table(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
+    """Energy of a model's steps, head first."""
+    rows = [_HEAD]
+    for (machine, optimizer, images), counters in cases(figures, model).items():
+        turn = f", an image of {images} in turn" if images > 1 else ""
+        found = energies(MACHINES[machine], counters)
+        rows.append(_row(f"{machine}, {optimizer}{turn}", found))
+    return rows
+
+
+def saved(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
+    """What MXSF saves beside each other machine, head first."""
+    rows = [("beside", "step", "saved, %", "off chip alone, %", "cycles, %", "the paper, %")]
+    known = cases(figures, model)
+    for (machine, optimizer, images), counters in known.items():
+        if machine == "mxsf":
+            continue
+        ours = energies(MACHINES["mxsf"], known["mxsf", optimizer, images])
+        theirs = energies(MACHINES[machine], counters)
+        pairs = [(ours[name], theirs[name]) for name in TABLES]
+        whole = [100 * (1 - one.total / other.total) for one, other in pairs]
+        off = [100 * (1 - a.groups[GROUPS[0]] / b.groups[GROUPS[0]]) for a, b in pairs]
+        cycles = 100 * (1 - pairs[0][0].cycles / pairs[0][1].cycles)
+        turn = f", {images} in turn" if images > 1 else ""
+        rows.append(
+            (
+                machine,
+                f"{optimizer}{turn}",
+                _range(whole, ".1f"),
+                _range(off, ".1f"),
+                f"{cycles:.1f}",
+                f"{100 * PAPER_SAVED[machine]:.2f}",
+            )
+        )
+    return rows
+
+
+def split(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """Shares of MXSF's step by assumptions, beside the paper's, head first."""
+    name = "mxsf, DeiT-Tiny, {}, 1"
+    core = {"units": {**dict.fromkeys(UNITS, 0), "product": PAPER_PRODUCT}}
+    rows = [("assumptions", *(f"{group}, %" for group in GROUPS))]
+    rows.append(("the paper, Fig. 7(b)", *(f"{100 * PAPER[group]:.2f}" for group in GROUPS)))
+    tried = {
+        **TABLES,
+        **{
+            f"{dram}, 65 nm; {PAPER_PRODUCT} pJ a product, no vector units": EnergyTables(
+                dram=dram, sram=65, own=core
+            )
+            for dram in DRAMS
+        },
+    }
+    for optimizer, (title, tables) in product(OPTIMIZERS, tried.items()):
+        work = Work(MACHINES["mxsf"], counts(figures, name.format(optimizer)))
+        energy = energy_of(work, tables)
+        shares = (f"{100 * energy.groups[group] / energy.total:.2f}" for group in GROUPS)
+        rows.append((f"{optimizer}; {title}", *shares))
+    return rows
+
+
+def nearest(rows: Sequence[Sequence[str]]) -> Sequence[str]:
+    """The row of `split` whose shares are nearest to the paper's, without the paper's own."""
+    wanted = [100 * PAPER[group] for group in GROUPS]
+    return min(
+        rows[2:],
+        key=lambda row: sum(abs(float(a) - b) for a, b in zip(row[1:], wanted, strict=True)),
+    )
+
+
+def values() -> dict[str, Any]:
+    """Return the values of the page's template."""
+    found = kept("energy")
+    block, whole = "mxsf, block, SGD, 1", "mxsf, DeiT-Tiny, AdamW, 1"
+    rows = split(found)
+    one = energy_of(Work(MACHINES["mxsf"], counts(found, whole)), DEFAULT)
+    default = {
+        (machine, optimizer): energy_of(Work(MACHINES[machine], own), DEFAULT)
+        for (machine, optimizer, images), own in cases(found, "DeiT-Tiny").items()
+        if images == 1
+    }
+    return {
+        "figures": found,
+        "shown": shown(energy_of(Work(MACHINES["mxsf"], counts(found, block)), DEFAULT)),
+        "checked": [name for name, case in found.items() if case.get("interpreted")],
+        "verilog": {n: c["verilog_cycles"] for n, c in found.items() if "verilog_cycles" in c},
+        "predicted": {name: case["counters"]["cycles"] for name, case in found.items()},
+        "machines": MACHINES,
+        "models": {model: table(found, model) for model in ("DeiT-Tiny", "block")},
+        "saved": {model: saved(found, model) for model in ("DeiT-Tiny", "block")},
+        "split": rows,
+        "nearest": nearest(rows),
+        "paper": PAPER,
+        "paper_product": PAPER_PRODUCT,
+        "one": one,
+        "default": default,
+        "images": IMAGES,
+        "products": counts(found, whole)["array_busy"] * 1024,
+    }
+
+
+def draw(figures_: Mapping[str, Any]) -> "Figure":
+    """Energy of a step by machine, and its shares beside the paper's: Fig. 7(a) and (b)."""
+    figure = figures.new_figure(9, 4, layout="tight")
+    left, right = figure.subplots(1, 2, width_ratios=[3, 2])
+    model = "DeiT-Tiny"
+    known = [key for key in cases(figures_, model) if key[2] == 1]
+    bars = {
+        f"{machine}\n{optimizer}": energy_of(
+            Work(MACHINES[machine], cases(figures_, model)[machine, optimizer, images]), DEFAULT
+        )
+        for machine, optimizer, images in known
+    }
+    base = np.zeros(len(bars))
+    for group in GROUPS:
+        heights = np.array([one.groups[group] * _MILLI for one in bars.values()])
+        left.bar(list(bars), heights, 0.7, base, label=group, color=_COLOURS[group])
+        base += heights
+    left.set_ylabel("mJ a step of DeiT-Tiny")
+    left.legend(frameon=False)
+    ours = next(iter(bars.values()))
+    sides = {
+        "the paper": [PAPER[group] for group in GROUPS],
+        "mxsf, AdamW": [
+            bars.get("mxsf\nAdamW", ours).groups[group] / bars.get("mxsf\nAdamW", ours).total
+            for group in GROUPS
+        ],
+    }
+    base = np.zeros(len(sides))
+    for at, group in enumerate(GROUPS):
+        heights = np.array([100 * shares[at] for shares in sides.values()])
+        right.bar(list(sides), heights, 0.6, base, color=_COLOURS[group])
+        base += heights
+    right.set_ylabel("share, %")
+    for axes in (left, right):
+        axes.grid(axis="y", alpha=0.3)
+        axes.set_axisbelow(True)
+        for side in ("top", "right"):
+            axes.spines[side].set_visible(False)
+    return figure
+
+
+def pictures() -> dict[str, bytes]:
+    """The picture of both."""
+    return {"energy.svg": figures.render(draw(kept("energy")), ".svg")}

@@ -1,0 +1,49 @@
+"""The page on energy: images in turn, ranges, and what is nearest to the paper."""
+
+from typing import Any
+
+import pytest
+
+from mxsafe.machine.description import ACCESSES
+from studies.pages import energy
+
+COUNTED = ("cycles", "array_busy", "words_read", "words_written", *ACCESSES)
+
+
+def figures(**words: int) -> dict[str, Any]:
+    """Figures of a step on a machine by how many words it reads."""
+    return {
+        name.replace("_", ", "): {"counters": {"cycles": 10, "words_read": count}}
+        for name, count in words.items()
+    }
+
+
+def test_images_in_turn() -> None:
+    """Of 128 images the first one counts 100, and each other one 60."""
+    found = energy.in_turn(
+        figures(mxsf_block_SGD_1=100, mxsf_block_SGD_2=160), "mxsf", "block", "SGD"
+    )
+    assert found == {
+        **dict.fromkeys(COUNTED, 0),
+        "words_read": (100 + 127 * 60) // 128,
+        "cycles": 0,
+    }
+
+
+def test_rows_of_a_table() -> None:
+    counted = figures(mxsf_block_SGD_1=1000)
+    head, row = energy.table(counted, "block")
+    assert head[0] == "step"
+    read = 1000 * 256 * 1e-9
+    assert row[:3] == ("mxsf, SGD", f"{14 * read:.3g} to {21.65 * read:.3g}", "100.0")
+    assert energy.table(counted, "DeiT-Tiny") == [head]
+
+
+def test_what_is_nearest() -> None:
+    rows = [("head",), ("the paper",), ("far", "50", "25", "25"), ("near", "80", "15", "5")]
+    assert energy.nearest(rows)[0] == "near"
+
+
+def test_the_paper_s_shares() -> None:
+    assert sum(energy.PAPER.values()) == pytest.approx(1)
+    assert pytest.approx(308.845e-3 / 1024 / 500e6 * 1e12, abs=1e-3) == energy.PAPER_PRODUCT
