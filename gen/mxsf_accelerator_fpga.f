@@ -70,8 +70,8 @@ parts/mxsafe_scaler_width30_quantum_6bb0c66c.v
 parts/mxsafe_float32_adder_clearable_fpga.v
 parts/mxsafe_multiply_add_late_addend_fpga.v
 parts/mxsafe_activation_width1_pipeline6.v
-parts/mxsafe_softmax_entry_lanes1_beats_norms.v
 parts/mxsafe_row_replay_beat_bits32_depth128_8c27d702.v
+parts/mxsafe_softmax_entry_lanes1_beats_norms.v
 parts/mxsafe_softmax_core_lanes1_beats_fpga_0d7f9bfe.v
 parts/mxsafe_normalise_core_lanes1_beats_5c6f3303.v
 parts/mxsafe_row_lane_optional_fpga.v

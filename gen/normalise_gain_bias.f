@@ -1,11 +1,11 @@
 normalise_gain_bias.v
 parts/mxsafe_row_replay_passes3_summary_bits8.v
-parts/mxsafe_normalise_core_gain_bias.v
 parts/mxsafe_largest_exponent_count8.v
 parts/mxsafe_largest_exponent_count3.v
+parts/mxsafe_normalise_core_gain_bias.v
+parts/mxsafe_row_lane_no_softmax.v
 parts/mxsafe_beat_memory.v
 parts/mxsafe_normalise_row.v
-parts/mxsafe_row_lane_no_softmax.v
 parts/mxsafe_multiply_add_multiply_stages3_late_addend.v
 parts/mxsafe_float32_multiplier_pipeline3.v
 parts/mxsafe_float32_adder_pipeline1.v

@@ -1,10 +1,10 @@
 normalise_no_centre_gain.v
 parts/mxsafe_row_replay_summary_bits8.v
-parts/mxsafe_normalise_core_no_centre_gain.v
 parts/mxsafe_largest_exponent_count8.v
 parts/mxsafe_largest_exponent_count3.v
+parts/mxsafe_normalise_core_no_centre_gain.v
+parts/mxsafe_row_lane_no_softmax_no_centre.v
 parts/mxsafe_beat_memory.v
 parts/mxsafe_normalise_row_no_centre.v
-parts/mxsafe_row_lane_no_softmax_no_centre.v
 parts/mxsafe_multiply_add_no_add_multiply_stages3.v
 parts/mxsafe_float32_multiplier_pipeline3.v

@@ -1,8 +1,8 @@
 softmax_beats.v
-parts/mxsafe_softmax_entry_beats.v
 parts/mxsafe_row_replay_summary_bits0.v
-parts/mxsafe_softmax_core_beats.v
+parts/mxsafe_softmax_entry_beats.v
+parts/mxsafe_softmax_core_beats_longest512.v
+parts/mxsafe_row_lane_no_norms.v
 parts/mxsafe_beat_memory.v
 parts/mxsafe_softmax_constants.v
-parts/mxsafe_softmax_logarithm.v
-parts/mxsafe_row_lane_no_norms.v
+parts/mxsafe_softmax_logarithm_longest512.v

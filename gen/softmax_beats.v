@@ -21,18 +21,158 @@ module softmax_beats(
   wire unused_0;
   input clk;
   wire clk;
-  wire [543:0] core_s_axis_summary_tdata;
-  wire core_s_axis_summary_tready;
-  wire core_s_axis_summary_tvalid;
-  wire [511:0] core_s_axis_tdata;
-  wire core_s_axis_tlast;
-  wire core_s_axis_tready;
-  wire [2:0] core_s_axis_tuser;
-  wire core_s_axis_tvalid;
+  wire [543:0] entry_m_axis_summary_tdata;
+  wire entry_m_axis_summary_tready;
+  wire entry_m_axis_summary_tvalid;
   wire [511:0] entry_m_axis_tdata;
   wire entry_m_axis_tlast;
   wire entry_m_axis_tready;
   wire entry_m_axis_tvalid;
+  wire [18:0] lane_0_complement;
+  wire [20:0] lane_0_digits;
+  wire lane_0_en;
+  wire lane_0_invalid;
+  wire [31:0] lane_0_key;
+  wire [20:0] lane_0_offset;
+  wire [9:0] lane_0_position;
+  wire [31:0] lane_0_power;
+  wire [24:0] lane_0_term;
+  wire [31:0] lane_0_threshold;
+  wire [18:0] lane_10_complement;
+  wire [20:0] lane_10_digits;
+  wire lane_10_invalid;
+  wire [31:0] lane_10_key;
+  wire [20:0] lane_10_offset;
+  wire [9:0] lane_10_position;
+  wire [31:0] lane_10_power;
+  wire [24:0] lane_10_term;
+  wire [31:0] lane_10_threshold;
+  wire [18:0] lane_11_complement;
+  wire [20:0] lane_11_digits;
+  wire lane_11_invalid;
+  wire [31:0] lane_11_key;
+  wire [20:0] lane_11_offset;
+  wire [9:0] lane_11_position;
+  wire [31:0] lane_11_power;
+  wire [24:0] lane_11_term;
+  wire [31:0] lane_11_threshold;
+  wire [18:0] lane_12_complement;
+  wire [20:0] lane_12_digits;
+  wire lane_12_invalid;
+  wire [31:0] lane_12_key;
+  wire [20:0] lane_12_offset;
+  wire [9:0] lane_12_position;
+  wire [31:0] lane_12_power;
+  wire [24:0] lane_12_term;
+  wire [31:0] lane_12_threshold;
+  wire [18:0] lane_13_complement;
+  wire [20:0] lane_13_digits;
+  wire lane_13_invalid;
+  wire [31:0] lane_13_key;
+  wire [20:0] lane_13_offset;
+  wire [9:0] lane_13_position;
+  wire [31:0] lane_13_power;
+  wire [24:0] lane_13_term;
+  wire [31:0] lane_13_threshold;
+  wire [18:0] lane_14_complement;
+  wire [20:0] lane_14_digits;
+  wire lane_14_invalid;
+  wire [31:0] lane_14_key;
+  wire [20:0] lane_14_offset;
+  wire [9:0] lane_14_position;
+  wire [31:0] lane_14_power;
+  wire [24:0] lane_14_term;
+  wire [31:0] lane_14_threshold;
+  wire [18:0] lane_15_complement;
+  wire [20:0] lane_15_digits;
+  wire lane_15_invalid;
+  wire [31:0] lane_15_key;
+  wire [20:0] lane_15_offset;
+  wire [9:0] lane_15_position;
+  wire [31:0] lane_15_power;
+  wire [24:0] lane_15_term;
+  wire [31:0] lane_15_threshold;
+  wire [18:0] lane_1_complement;
+  wire [20:0] lane_1_digits;
+  wire lane_1_invalid;
+  wire [31:0] lane_1_key;
+  wire [20:0] lane_1_offset;
+  wire [9:0] lane_1_position;
+  wire [31:0] lane_1_power;
+  wire [24:0] lane_1_term;
+  wire [31:0] lane_1_threshold;
+  wire [18:0] lane_2_complement;
+  wire [20:0] lane_2_digits;
+  wire lane_2_invalid;
+  wire [31:0] lane_2_key;
+  wire [20:0] lane_2_offset;
+  wire [9:0] lane_2_position;
+  wire [31:0] lane_2_power;
+  wire [24:0] lane_2_term;
+  wire [31:0] lane_2_threshold;
+  wire [18:0] lane_3_complement;
+  wire [20:0] lane_3_digits;
+  wire lane_3_invalid;
+  wire [31:0] lane_3_key;
+  wire [20:0] lane_3_offset;
+  wire [9:0] lane_3_position;
+  wire [31:0] lane_3_power;
+  wire [24:0] lane_3_term;
+  wire [31:0] lane_3_threshold;
+  wire [18:0] lane_4_complement;
+  wire [20:0] lane_4_digits;
+  wire lane_4_invalid;
+  wire [31:0] lane_4_key;
+  wire [20:0] lane_4_offset;
+  wire [9:0] lane_4_position;
+  wire [31:0] lane_4_power;
+  wire [24:0] lane_4_term;
+  wire [31:0] lane_4_threshold;
+  wire [18:0] lane_5_complement;
+  wire [20:0] lane_5_digits;
+  wire lane_5_invalid;
+  wire [31:0] lane_5_key;
+  wire [20:0] lane_5_offset;
+  wire [9:0] lane_5_position;
+  wire [31:0] lane_5_power;
+  wire [24:0] lane_5_term;
+  wire [31:0] lane_5_threshold;
+  wire [18:0] lane_6_complement;
+  wire [20:0] lane_6_digits;
+  wire lane_6_invalid;
+  wire [31:0] lane_6_key;
+  wire [20:0] lane_6_offset;
+  wire [9:0] lane_6_position;
+  wire [31:0] lane_6_power;
+  wire [24:0] lane_6_term;
+  wire [31:0] lane_6_threshold;
+  wire [18:0] lane_7_complement;
+  wire [20:0] lane_7_digits;
+  wire lane_7_invalid;
+  wire [31:0] lane_7_key;
+  wire [20:0] lane_7_offset;
+  wire [9:0] lane_7_position;
+  wire [31:0] lane_7_power;
+  wire [24:0] lane_7_term;
+  wire [31:0] lane_7_threshold;
+  wire [18:0] lane_8_complement;
+  wire [20:0] lane_8_digits;
+  wire lane_8_invalid;
+  wire [31:0] lane_8_key;
+  wire [20:0] lane_8_offset;
+  wire [9:0] lane_8_position;
+  wire [31:0] lane_8_power;
+  wire [24:0] lane_8_term;
+  wire [31:0] lane_8_threshold;
+  wire [18:0] lane_9_complement;
+  wire [20:0] lane_9_digits;
+  wire lane_9_invalid;
+  wire [31:0] lane_9_key;
+  wire [20:0] lane_9_offset;
+  wire [9:0] lane_9_position;
+  wire [31:0] lane_9_power;
+  wire [24:0] lane_9_term;
+  wire [31:0] lane_9_threshold;
   output [511:0] m_axis_tdata;
   wire [511:0] m_axis_tdata;
   output m_axis_tlast;
@@ -41,6 +181,14 @@ module softmax_beats(
   wire m_axis_tready;
   output m_axis_tvalid;
   wire m_axis_tvalid;
+  wire [511:0] replay_m_axis_tdata;
+  wire replay_m_axis_tlast;
+  wire replay_m_axis_tready;
+  // Some bits of these results are dropped where they are used.
+  /* verilator lint_off UNUSEDSIGNAL */
+  wire [2:0] replay_m_axis_tuser;
+  /* verilator lint_on UNUSEDSIGNAL */
+  wire replay_m_axis_tvalid;
   input rst;
   wire rst;
   input [511:0] s_axis_tdata;
@@ -53,28 +201,12 @@ module softmax_beats(
   wire [45:0] s_axis_tuser;
   input s_axis_tvalid;
   wire s_axis_tvalid;
-  mxsafe_softmax_core_beats core (
-    .clk(clk),
-    .m_axis_tdata(m_axis_tdata),
-    .m_axis_tlast(m_axis_tlast),
-    .m_axis_tready(m_axis_tready),
-    .m_axis_tvalid(m_axis_tvalid),
-    .rst(rst),
-    .s_axis_summary_tdata(core_s_axis_summary_tdata),
-    .s_axis_summary_tready(core_s_axis_summary_tready),
-    .s_axis_summary_tvalid(core_s_axis_summary_tvalid),
-    .s_axis_tdata(core_s_axis_tdata),
-    .s_axis_tlast(core_s_axis_tlast),
-    .s_axis_tready(core_s_axis_tready),
-    .s_axis_tuser(core_s_axis_tuser),
-    .s_axis_tvalid(core_s_axis_tvalid)
-  );
   mxsafe_softmax_entry_beats entry (
     .clk(clk),
-    .m_axis_summary_tdata(core_s_axis_summary_tdata),
+    .m_axis_summary_tdata(entry_m_axis_summary_tdata),
     .m_axis_summary_tlast(unused_0 ),
-    .m_axis_summary_tready(core_s_axis_summary_tready),
-    .m_axis_summary_tvalid(core_s_axis_summary_tvalid),
+    .m_axis_summary_tready(entry_m_axis_summary_tready),
+    .m_axis_summary_tvalid(entry_m_axis_summary_tvalid),
     .m_axis_tdata(entry_m_axis_tdata),
     .m_axis_tlast(entry_m_axis_tlast),
     .m_axis_tready(entry_m_axis_tready),
@@ -86,18 +218,261 @@ module softmax_beats(
     .s_axis_tuser(s_axis_tuser),
     .s_axis_tvalid(s_axis_tvalid)
   );
+  mxsafe_row_lane_no_norms lane_0 (
+    .clk(clk),
+    .complement(lane_0_complement),
+    .digits(lane_0_digits),
+    .en(lane_0_en),
+    .invalid(lane_0_invalid),
+    .key(lane_0_key),
+    .offset(lane_0_offset),
+    .position(lane_0_position),
+    .power(lane_0_power),
+    .rst(1'h0),
+    .term(lane_0_term),
+    .threshold(lane_0_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_1 (
+    .clk(clk),
+    .complement(lane_1_complement),
+    .digits(lane_1_digits),
+    .en(lane_0_en),
+    .invalid(lane_1_invalid),
+    .key(lane_1_key),
+    .offset(lane_1_offset),
+    .position(lane_1_position),
+    .power(lane_1_power),
+    .rst(1'h0),
+    .term(lane_1_term),
+    .threshold(lane_1_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_10 (
+    .clk(clk),
+    .complement(lane_10_complement),
+    .digits(lane_10_digits),
+    .en(lane_0_en),
+    .invalid(lane_10_invalid),
+    .key(lane_10_key),
+    .offset(lane_10_offset),
+    .position(lane_10_position),
+    .power(lane_10_power),
+    .rst(1'h0),
+    .term(lane_10_term),
+    .threshold(lane_10_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_11 (
+    .clk(clk),
+    .complement(lane_11_complement),
+    .digits(lane_11_digits),
+    .en(lane_0_en),
+    .invalid(lane_11_invalid),
+    .key(lane_11_key),
+    .offset(lane_11_offset),
+    .position(lane_11_position),
+    .power(lane_11_power),
+    .rst(1'h0),
+    .term(lane_11_term),
+    .threshold(lane_11_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_12 (
+    .clk(clk),
+    .complement(lane_12_complement),
+    .digits(lane_12_digits),
+    .en(lane_0_en),
+    .invalid(lane_12_invalid),
+    .key(lane_12_key),
+    .offset(lane_12_offset),
+    .position(lane_12_position),
+    .power(lane_12_power),
+    .rst(1'h0),
+    .term(lane_12_term),
+    .threshold(lane_12_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_13 (
+    .clk(clk),
+    .complement(lane_13_complement),
+    .digits(lane_13_digits),
+    .en(lane_0_en),
+    .invalid(lane_13_invalid),
+    .key(lane_13_key),
+    .offset(lane_13_offset),
+    .position(lane_13_position),
+    .power(lane_13_power),
+    .rst(1'h0),
+    .term(lane_13_term),
+    .threshold(lane_13_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_14 (
+    .clk(clk),
+    .complement(lane_14_complement),
+    .digits(lane_14_digits),
+    .en(lane_0_en),
+    .invalid(lane_14_invalid),
+    .key(lane_14_key),
+    .offset(lane_14_offset),
+    .position(lane_14_position),
+    .power(lane_14_power),
+    .rst(1'h0),
+    .term(lane_14_term),
+    .threshold(lane_14_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_15 (
+    .clk(clk),
+    .complement(lane_15_complement),
+    .digits(lane_15_digits),
+    .en(lane_0_en),
+    .invalid(lane_15_invalid),
+    .key(lane_15_key),
+    .offset(lane_15_offset),
+    .position(lane_15_position),
+    .power(lane_15_power),
+    .rst(1'h0),
+    .term(lane_15_term),
+    .threshold(lane_15_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_2 (
+    .clk(clk),
+    .complement(lane_2_complement),
+    .digits(lane_2_digits),
+    .en(lane_0_en),
+    .invalid(lane_2_invalid),
+    .key(lane_2_key),
+    .offset(lane_2_offset),
+    .position(lane_2_position),
+    .power(lane_2_power),
+    .rst(1'h0),
+    .term(lane_2_term),
+    .threshold(lane_2_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_3 (
+    .clk(clk),
+    .complement(lane_3_complement),
+    .digits(lane_3_digits),
+    .en(lane_0_en),
+    .invalid(lane_3_invalid),
+    .key(lane_3_key),
+    .offset(lane_3_offset),
+    .position(lane_3_position),
+    .power(lane_3_power),
+    .rst(1'h0),
+    .term(lane_3_term),
+    .threshold(lane_3_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_4 (
+    .clk(clk),
+    .complement(lane_4_complement),
+    .digits(lane_4_digits),
+    .en(lane_0_en),
+    .invalid(lane_4_invalid),
+    .key(lane_4_key),
+    .offset(lane_4_offset),
+    .position(lane_4_position),
+    .power(lane_4_power),
+    .rst(1'h0),
+    .term(lane_4_term),
+    .threshold(lane_4_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_5 (
+    .clk(clk),
+    .complement(lane_5_complement),
+    .digits(lane_5_digits),
+    .en(lane_0_en),
+    .invalid(lane_5_invalid),
+    .key(lane_5_key),
+    .offset(lane_5_offset),
+    .position(lane_5_position),
+    .power(lane_5_power),
+    .rst(1'h0),
+    .term(lane_5_term),
+    .threshold(lane_5_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_6 (
+    .clk(clk),
+    .complement(lane_6_complement),
+    .digits(lane_6_digits),
+    .en(lane_0_en),
+    .invalid(lane_6_invalid),
+    .key(lane_6_key),
+    .offset(lane_6_offset),
+    .position(lane_6_position),
+    .power(lane_6_power),
+    .rst(1'h0),
+    .term(lane_6_term),
+    .threshold(lane_6_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_7 (
+    .clk(clk),
+    .complement(lane_7_complement),
+    .digits(lane_7_digits),
+    .en(lane_0_en),
+    .invalid(lane_7_invalid),
+    .key(lane_7_key),
+    .offset(lane_7_offset),
+    .position(lane_7_position),
+    .power(lane_7_power),
+    .rst(1'h0),
+    .term(lane_7_term),
+    .threshold(lane_7_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_8 (
+    .clk(clk),
+    .complement(lane_8_complement),
+    .digits(lane_8_digits),
+    .en(lane_0_en),
+    .invalid(lane_8_invalid),
+    .key(lane_8_key),
+    .offset(lane_8_offset),
+    .position(lane_8_position),
+    .power(lane_8_power),
+    .rst(1'h0),
+    .term(lane_8_term),
+    .threshold(lane_8_threshold)
+  );
+  mxsafe_row_lane_no_norms lane_9 (
+    .clk(clk),
+    .complement(lane_9_complement),
+    .digits(lane_9_digits),
+    .en(lane_0_en),
+    .invalid(lane_9_invalid),
+    .key(lane_9_key),
+    .offset(lane_9_offset),
+    .position(lane_9_position),
+    .power(lane_9_power),
+    .rst(1'h0),
+    .term(lane_9_term),
+    .threshold(lane_9_threshold)
+  );
   mxsafe_row_replay_summary_bits0 replay (
     .clk(clk),
-    .m_axis_tdata(core_s_axis_tdata),
-    .m_axis_tlast(core_s_axis_tlast),
-    .m_axis_tready(core_s_axis_tready),
-    .m_axis_tuser(core_s_axis_tuser),
-    .m_axis_tvalid(core_s_axis_tvalid),
+    .m_axis_tdata(replay_m_axis_tdata),
+    .m_axis_tlast(replay_m_axis_tlast),
+    .m_axis_tready(replay_m_axis_tready),
+    .m_axis_tuser(replay_m_axis_tuser),
+    .m_axis_tvalid(replay_m_axis_tvalid),
     .rst(rst),
     .s_axis_tdata(entry_m_axis_tdata),
     .s_axis_tlast(entry_m_axis_tlast),
     .s_axis_tready(entry_m_axis_tready),
     .s_axis_tvalid(entry_m_axis_tvalid)
+  );
+  mxsafe_softmax_core_beats_longest512 softmax (
+    .clk(clk),
+    .lane_inputs({ lane_15_invalid, lane_15_offset, lane_15_digits, lane_15_complement, lane_15_position, lane_15_threshold, lane_15_key, lane_14_invalid, lane_14_offset, lane_14_digits, lane_14_complement, lane_14_position, lane_14_threshold, lane_14_key, lane_13_invalid, lane_13_offset, lane_13_digits, lane_13_complement, lane_13_position, lane_13_threshold, lane_13_key, lane_12_invalid, lane_12_offset, lane_12_digits, lane_12_complement, lane_12_position, lane_12_threshold, lane_12_key, lane_11_invalid, lane_11_offset, lane_11_digits, lane_11_complement, lane_11_position, lane_11_threshold, lane_11_key, lane_10_invalid, lane_10_offset, lane_10_digits, lane_10_complement, lane_10_position, lane_10_threshold, lane_10_key, lane_9_invalid, lane_9_offset, lane_9_digits, lane_9_complement, lane_9_position, lane_9_threshold, lane_9_key, lane_8_invalid, lane_8_offset, lane_8_digits, lane_8_complement, lane_8_position, lane_8_threshold, lane_8_key, lane_7_invalid, lane_7_offset, lane_7_digits, lane_7_complement, lane_7_position, lane_7_threshold, lane_7_key, lane_6_invalid, lane_6_offset, lane_6_digits, lane_6_complement, lane_6_position, lane_6_threshold, lane_6_key, lane_5_invalid, lane_5_offset, lane_5_digits, lane_5_complement, lane_5_position, lane_5_threshold, lane_5_key, lane_4_invalid, lane_4_offset, lane_4_digits, lane_4_complement, lane_4_position, lane_4_threshold, lane_4_key, lane_3_invalid, lane_3_offset, lane_3_digits, lane_3_complement, lane_3_position, lane_3_threshold, lane_3_key, lane_2_invalid, lane_2_offset, lane_2_digits, lane_2_complement, lane_2_position, lane_2_threshold, lane_2_key, lane_1_invalid, lane_1_offset, lane_1_digits, lane_1_complement, lane_1_position, lane_1_threshold, lane_1_key, lane_0_invalid, lane_0_offset, lane_0_digits, lane_0_complement, lane_0_position, lane_0_threshold, lane_0_key }),
+    .lane_outputs({ lane_15_power, lane_15_term, lane_14_power, lane_14_term, lane_13_power, lane_13_term, lane_12_power, lane_12_term, lane_11_power, lane_11_term, lane_10_power, lane_10_term, lane_9_power, lane_9_term, lane_8_power, lane_8_term, lane_7_power, lane_7_term, lane_6_power, lane_6_term, lane_5_power, lane_5_term, lane_4_power, lane_4_term, lane_3_power, lane_3_term, lane_2_power, lane_2_term, lane_1_power, lane_1_term, lane_0_power, lane_0_term }),
+    .lanes_en(lane_0_en),
+    .m_axis_tdata(m_axis_tdata),
+    .m_axis_tlast(m_axis_tlast),
+    .m_axis_tready(m_axis_tready),
+    .m_axis_tvalid(m_axis_tvalid),
+    .rst(rst),
+    .s_axis_summary_tdata(entry_m_axis_summary_tdata),
+    .s_axis_summary_tready(entry_m_axis_summary_tready),
+    .s_axis_summary_tvalid(entry_m_axis_summary_tvalid),
+    .s_axis_tdata(replay_m_axis_tdata),
+    .s_axis_tlast(replay_m_axis_tlast),
+    .s_axis_tready(replay_m_axis_tready),
+    .s_axis_tuser({ replay_m_axis_tuser[2], 2'h0 }),
+    .s_axis_tvalid(replay_m_axis_tvalid)
   );
 endmodule
 `default_nettype wire

@@ -25,7 +25,10 @@ module mxsafe_normalise_core_beats_gain_bias(
   m_axis_tdata,
   m_axis_tvalid,
   m_axis_tready,
-  m_axis_tlast
+  m_axis_tlast,
+  lanes_en,
+  lane_inputs,
+  lane_outputs
 );
   wire \$s_axis_tready$not ;
   wire \$output_is_free$not ;
@@ -33,11 +36,11 @@ module mxsafe_normalise_core_beats_gain_bias(
   wire \$s_axis_gain_tready$not ;
   wire \$s_axis_bias_tready$and ;
   wire \$s_axis_bias_tready$not ;
-  wire \$affine_0_en$not ;
-  wire \$affine_0_en$or ;
-  wire \$affine_0_en$and ;
-  wire \$affine_0_en$not_2 ;
-  wire \$affine_0_en$or_2 ;
+  wire \$lanes_en$not ;
+  wire \$lanes_en$or ;
+  wire \$lanes_en$and ;
+  wire \$lanes_en$not_2 ;
+  wire \$lanes_en$or_2 ;
   wire \$s_axis_tready$and ;
   wire \$waits_for_row$and ;
   wire \$waits_for_row$not ;
@@ -52,7 +55,6 @@ module mxsafe_normalise_core_beats_gain_bias(
   wire \$token_0$not_2 ;
   wire \$waits_for_row$mux ;
   reg [31:0] affine_0_addend;
-  wire affine_0_en;
   reg [31:0] affine_0_factor;
   reg [31:0] affine_0_x;
   reg [31:0] affine_10_x;
@@ -78,134 +80,12 @@ module mxsafe_normalise_core_beats_gain_bias(
   reg is_overlong;
   wire is_result_pass;
   wire is_square_pass;
-  wire [9:0] lane_0_base;
-  wire lane_0_constant;
-  wire [24:0] lane_0_mean;
-  wire lane_0_not_finite;
-  wire [11:0] lane_0_reciprocal;
-  wire [31:0] lane_0_result;
-  wire [31:0] lane_0_square;
-  wire [24:0] lane_0_value;
-  wire [9:0] lane_10_base;
-  wire lane_10_constant;
-  wire [24:0] lane_10_mean;
-  wire lane_10_not_finite;
-  wire [11:0] lane_10_reciprocal;
-  wire [31:0] lane_10_result;
-  wire [31:0] lane_10_square;
-  wire [24:0] lane_10_value;
-  wire [9:0] lane_11_base;
-  wire lane_11_constant;
-  wire [24:0] lane_11_mean;
-  wire lane_11_not_finite;
-  wire [11:0] lane_11_reciprocal;
-  wire [31:0] lane_11_result;
-  wire [31:0] lane_11_square;
-  wire [24:0] lane_11_value;
-  wire [9:0] lane_12_base;
-  wire lane_12_constant;
-  wire [24:0] lane_12_mean;
-  wire lane_12_not_finite;
-  wire [11:0] lane_12_reciprocal;
-  wire [31:0] lane_12_result;
-  wire [31:0] lane_12_square;
-  wire [24:0] lane_12_value;
-  wire [9:0] lane_13_base;
-  wire lane_13_constant;
-  wire [24:0] lane_13_mean;
-  wire lane_13_not_finite;
-  wire [11:0] lane_13_reciprocal;
-  wire [31:0] lane_13_result;
-  wire [31:0] lane_13_square;
-  wire [24:0] lane_13_value;
-  wire [9:0] lane_14_base;
-  wire lane_14_constant;
-  wire [24:0] lane_14_mean;
-  wire lane_14_not_finite;
-  wire [11:0] lane_14_reciprocal;
-  wire [31:0] lane_14_result;
-  wire [31:0] lane_14_square;
-  wire [24:0] lane_14_value;
-  wire [9:0] lane_15_base;
-  wire lane_15_constant;
-  wire [24:0] lane_15_mean;
-  wire lane_15_not_finite;
-  wire [11:0] lane_15_reciprocal;
-  wire [31:0] lane_15_result;
-  wire [31:0] lane_15_square;
-  wire [24:0] lane_15_value;
-  wire [9:0] lane_1_base;
-  wire lane_1_constant;
-  wire [24:0] lane_1_mean;
-  wire lane_1_not_finite;
-  wire [11:0] lane_1_reciprocal;
-  wire [31:0] lane_1_result;
-  wire [31:0] lane_1_square;
-  wire [24:0] lane_1_value;
-  wire [9:0] lane_2_base;
-  wire lane_2_constant;
-  wire [24:0] lane_2_mean;
-  wire lane_2_not_finite;
-  wire [11:0] lane_2_reciprocal;
-  wire [31:0] lane_2_result;
-  wire [31:0] lane_2_square;
-  wire [24:0] lane_2_value;
-  wire [9:0] lane_3_base;
-  wire lane_3_constant;
-  wire [24:0] lane_3_mean;
-  wire lane_3_not_finite;
-  wire [11:0] lane_3_reciprocal;
-  wire [31:0] lane_3_result;
-  wire [31:0] lane_3_square;
-  wire [24:0] lane_3_value;
-  wire [9:0] lane_4_base;
-  wire lane_4_constant;
-  wire [24:0] lane_4_mean;
-  wire lane_4_not_finite;
-  wire [11:0] lane_4_reciprocal;
-  wire [31:0] lane_4_result;
-  wire [31:0] lane_4_square;
-  wire [24:0] lane_4_value;
-  wire [9:0] lane_5_base;
-  wire lane_5_constant;
-  wire [24:0] lane_5_mean;
-  wire lane_5_not_finite;
-  wire [11:0] lane_5_reciprocal;
-  wire [31:0] lane_5_result;
-  wire [31:0] lane_5_square;
-  wire [24:0] lane_5_value;
-  wire [9:0] lane_6_base;
-  wire lane_6_constant;
-  wire [24:0] lane_6_mean;
-  wire lane_6_not_finite;
-  wire [11:0] lane_6_reciprocal;
-  wire [31:0] lane_6_result;
-  wire [31:0] lane_6_square;
-  wire [24:0] lane_6_value;
-  wire [9:0] lane_7_base;
-  wire lane_7_constant;
-  wire [24:0] lane_7_mean;
-  wire lane_7_not_finite;
-  wire [11:0] lane_7_reciprocal;
-  wire [31:0] lane_7_result;
-  wire [31:0] lane_7_square;
-  wire [24:0] lane_7_value;
-  wire [9:0] lane_8_base;
-  wire lane_8_constant;
-  wire [24:0] lane_8_mean;
-  wire lane_8_not_finite;
-  wire [11:0] lane_8_reciprocal;
-  wire [31:0] lane_8_result;
-  wire [31:0] lane_8_square;
-  wire [24:0] lane_8_value;
-  wire [9:0] lane_9_base;
-  wire lane_9_constant;
-  wire [24:0] lane_9_mean;
-  wire lane_9_not_finite;
-  wire [11:0] lane_9_reciprocal;
-  wire [31:0] lane_9_result;
-  wire [31:0] lane_9_square;
-  wire [24:0] lane_9_value;
+  output [1439:0] lane_inputs;
+  wire [1439:0] lane_inputs;
+  input [1423:0] lane_outputs;
+  wire [1423:0] lane_outputs;
+  output lanes_en;
+  wire lanes_en;
   reg [127:0] largest;
   output [511:0] m_axis_tdata;
   wire [511:0] m_axis_tdata;
@@ -279,23 +159,23 @@ module mxsafe_normalise_core_beats_gain_bias(
   reg [3:0] token_8;
   reg [3:0] token_9;
   reg waits_for_row;
-  assign \of_row_addends[12]  = token_1[0] ? { 7'h00, lane_12_value } : lane_12_square;
-  assign \of_row_addends[13]  = token_1[0] ? { 7'h00, lane_13_value } : lane_13_square;
-  assign \of_row_addends[14]  = token_1[0] ? { 7'h00, lane_14_value } : lane_14_square;
-  assign \of_row_addends[15]  = token_1[0] ? { 7'h00, lane_15_value } : lane_15_square;
+  assign \of_row_addends[12]  = token_1[0] ? { 7'h00, lane_outputs[1092:1068] } : lane_outputs[1124:1093];
+  assign \of_row_addends[13]  = token_1[0] ? { 7'h00, lane_outputs[1181:1157] } : lane_outputs[1213:1182];
+  assign \of_row_addends[14]  = token_1[0] ? { 7'h00, lane_outputs[1270:1246] } : lane_outputs[1302:1271];
+  assign \of_row_addends[15]  = token_1[0] ? { 7'h00, lane_outputs[1359:1335] } : lane_outputs[1391:1360];
   assign of_row_last = token_1[0] ? token_1[3] : token_3[3];
   assign sum_is_valid = token_1[0] | token_3[1];
-  assign of_row_add = sum_is_valid & affine_0_en;
+  assign of_row_add = sum_is_valid & lanes_en;
   assign \$waits_for_row$and  = beat_taken & s_axis_tlast;
   assign \$waits_for_row$not  = ~ is_result_pass;
   assign \$waits_for_row$and_2  = \$waits_for_row$and  & \$waits_for_row$not ;
   assign \$waits_for_row$not_2  = ~ of_row_done;
   assign \$waits_for_row$and_3  = waits_for_row & \$waits_for_row$not_2 ;
-  assign \$token_10$or  = affine_0_en | m_axis_tready;
-  assign \$token_10$mux  = affine_0_en ? token_9 : 4'h0;
+  assign \$token_10$or  = lanes_en | m_axis_tready;
+  assign \$token_10$mux  = lanes_en ? token_9 : 4'h0;
   assign is_result_pass = s_axis_tuser[1:0] == 2'h2;
   assign \$s_axis_tready$not  = ~ waits_for_row;
-  assign \$s_axis_tready$and  = affine_0_en & \$s_axis_tready$not ;
+  assign \$s_axis_tready$and  = lanes_en & \$s_axis_tready$not ;
   assign \$s_axis_tready$not_2  = ~ rst;
   assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
   assign beat_taken = s_axis_tready & s_axis_tvalid;
@@ -309,68 +189,68 @@ module mxsafe_normalise_core_beats_gain_bias(
   assign of_row_leaves = token_0[2] & s_axis_tlast;
   assign \$output_is_free$not  = ~ token_10[2];
   assign output_is_free = \$output_is_free$not  | m_axis_tready;
-  assign \$s_axis_gain_tready$and  = affine_0_en & token_3[2];
+  assign \$s_axis_gain_tready$and  = lanes_en & token_3[2];
   assign \$s_axis_gain_tready$not  = ~ rst;
   assign s_axis_gain_tready = \$s_axis_gain_tready$and  & \$s_axis_gain_tready$not ;
-  assign \$s_axis_bias_tready$and  = affine_0_en & token_6[2];
+  assign \$s_axis_bias_tready$and  = lanes_en & token_6[2];
   assign \$s_axis_bias_tready$not  = ~ rst;
   assign s_axis_bias_tready = \$s_axis_bias_tready$and  & \$s_axis_bias_tready$not ;
-  assign \$affine_0_en$not  = ~ token_3[2];
-  assign \$affine_0_en$or  = s_axis_gain_tvalid | \$affine_0_en$not ;
-  assign \$affine_0_en$and  = output_is_free & \$affine_0_en$or ;
-  assign \$affine_0_en$not_2  = ~ token_6[2];
-  assign \$affine_0_en$or_2  = s_axis_bias_tvalid | \$affine_0_en$not_2 ;
-  assign affine_0_en = \$affine_0_en$and  & \$affine_0_en$or_2 ;
-  assign \of_row_addends[0]  = token_1[0] ? { 7'h00, lane_0_value } : lane_0_square;
-  assign \of_row_addends[1]  = token_1[0] ? { 7'h00, lane_1_value } : lane_1_square;
-  assign \of_row_addends[2]  = token_1[0] ? { 7'h00, lane_2_value } : lane_2_square;
-  assign \of_row_addends[3]  = token_1[0] ? { 7'h00, lane_3_value } : lane_3_square;
-  assign \of_row_addends[4]  = token_1[0] ? { 7'h00, lane_4_value } : lane_4_square;
-  assign \of_row_addends[5]  = token_1[0] ? { 7'h00, lane_5_value } : lane_5_square;
-  assign \of_row_addends[6]  = token_1[0] ? { 7'h00, lane_6_value } : lane_6_square;
-  assign \of_row_addends[7]  = token_1[0] ? { 7'h00, lane_7_value } : lane_7_square;
-  assign \of_row_addends[8]  = token_1[0] ? { 7'h00, lane_8_value } : lane_8_square;
-  assign \of_row_addends[9]  = token_1[0] ? { 7'h00, lane_9_value } : lane_9_square;
-  assign \of_row_addends[10]  = token_1[0] ? { 7'h00, lane_10_value } : lane_10_square;
-  assign \of_row_addends[11]  = token_1[0] ? { 7'h00, lane_11_value } : lane_11_square;
+  assign \$lanes_en$not  = ~ token_3[2];
+  assign \$lanes_en$or  = s_axis_gain_tvalid | \$lanes_en$not ;
+  assign \$lanes_en$and  = output_is_free & \$lanes_en$or ;
+  assign \$lanes_en$not_2  = ~ token_6[2];
+  assign \$lanes_en$or_2  = s_axis_bias_tvalid | \$lanes_en$not_2 ;
+  assign lanes_en = \$lanes_en$and  & \$lanes_en$or_2 ;
+  assign \of_row_addends[0]  = token_1[0] ? { 7'h00, lane_outputs[24:0] } : lane_outputs[56:25];
+  assign \of_row_addends[1]  = token_1[0] ? { 7'h00, lane_outputs[113:89] } : lane_outputs[145:114];
+  assign \of_row_addends[2]  = token_1[0] ? { 7'h00, lane_outputs[202:178] } : lane_outputs[234:203];
+  assign \of_row_addends[3]  = token_1[0] ? { 7'h00, lane_outputs[291:267] } : lane_outputs[323:292];
+  assign \of_row_addends[4]  = token_1[0] ? { 7'h00, lane_outputs[380:356] } : lane_outputs[412:381];
+  assign \of_row_addends[5]  = token_1[0] ? { 7'h00, lane_outputs[469:445] } : lane_outputs[501:470];
+  assign \of_row_addends[6]  = token_1[0] ? { 7'h00, lane_outputs[558:534] } : lane_outputs[590:559];
+  assign \of_row_addends[7]  = token_1[0] ? { 7'h00, lane_outputs[647:623] } : lane_outputs[679:648];
+  assign \of_row_addends[8]  = token_1[0] ? { 7'h00, lane_outputs[736:712] } : lane_outputs[768:737];
+  assign \of_row_addends[9]  = token_1[0] ? { 7'h00, lane_outputs[825:801] } : lane_outputs[857:826];
+  assign \of_row_addends[10]  = token_1[0] ? { 7'h00, lane_outputs[914:890] } : lane_outputs[946:915];
+  assign \of_row_addends[11]  = token_1[0] ? { 7'h00, lane_outputs[1003:979] } : lane_outputs[1035:1004];
   always @(posedge clk)
-    if (affine_0_en) affine_1_x <= lane_1_result;
+    if (lanes_en) affine_1_x <= lane_outputs[177:146];
   always @(posedge clk)
-    if (affine_0_en) affine_0_x <= lane_0_result;
+    if (lanes_en) affine_0_x <= lane_outputs[88:57];
   always @(posedge clk)
-    if (affine_0_en) affine_0_addend <= s_axis_bias_tdata;
+    if (lanes_en) affine_0_addend <= s_axis_bias_tdata;
   always @(posedge clk)
-    if (affine_0_en) affine_0_factor <= s_axis_gain_tdata;
+    if (lanes_en) affine_0_factor <= s_axis_gain_tdata;
   always @(posedge clk)
     if (rst) token_10 <= 4'h0;
     else if (\$token_10$or ) token_10 <= \$token_10$mux ;
   always @(posedge clk)
     if (rst) token_9 <= 4'h0;
-    else if (affine_0_en) token_9 <= token_8;
+    else if (lanes_en) token_9 <= token_8;
   always @(posedge clk)
     if (rst) token_8 <= 4'h0;
-    else if (affine_0_en) token_8 <= token_7;
+    else if (lanes_en) token_8 <= token_7;
   always @(posedge clk)
     if (rst) token_7 <= 4'h0;
-    else if (affine_0_en) token_7 <= token_6;
+    else if (lanes_en) token_7 <= token_6;
   always @(posedge clk)
     if (rst) token_6 <= 4'h0;
-    else if (affine_0_en) token_6 <= token_5;
+    else if (lanes_en) token_6 <= token_5;
   always @(posedge clk)
     if (rst) token_5 <= 4'h0;
-    else if (affine_0_en) token_5 <= token_4;
+    else if (lanes_en) token_5 <= token_4;
   always @(posedge clk)
     if (rst) token_4 <= 4'h0;
-    else if (affine_0_en) token_4 <= token_3;
+    else if (lanes_en) token_4 <= token_3;
   always @(posedge clk)
     if (rst) token_3 <= 4'h0;
-    else if (affine_0_en) token_3 <= token_2;
+    else if (lanes_en) token_3 <= token_2;
   always @(posedge clk)
     if (rst) token_2 <= 4'h0;
-    else if (affine_0_en) token_2 <= token_1;
+    else if (lanes_en) token_2 <= token_1;
   always @(posedge clk)
     if (rst) token_1 <= 4'h0;
-    else if (affine_0_en) token_1 <= { s_axis_tlast, token_0[2:0] };
+    else if (lanes_en) token_1 <= { s_axis_tlast, token_0[2:0] };
   always @(posedge clk)
     if (rst) waits_for_row <= 1'h0;
     else waits_for_row <= \$waits_for_row$mux ;
@@ -379,38 +259,38 @@ module mxsafe_normalise_core_beats_gain_bias(
   always @(posedge clk)
     if (beat_taken) largest <= s_axis_tuser[131:4];
   always @(posedge clk)
-    if (affine_0_en) affine_15_x <= lane_15_result;
+    if (lanes_en) affine_15_x <= lane_outputs[1423:1392];
   always @(posedge clk)
-    if (affine_0_en) affine_14_x <= lane_14_result;
+    if (lanes_en) affine_14_x <= lane_outputs[1334:1303];
   always @(posedge clk)
-    if (affine_0_en) affine_13_x <= lane_13_result;
+    if (lanes_en) affine_13_x <= lane_outputs[1245:1214];
   always @(posedge clk)
-    if (affine_0_en) affine_12_x <= lane_12_result;
+    if (lanes_en) affine_12_x <= lane_outputs[1156:1125];
   always @(posedge clk)
-    if (affine_0_en) affine_11_x <= lane_11_result;
+    if (lanes_en) affine_11_x <= lane_outputs[1067:1036];
   always @(posedge clk)
-    if (affine_0_en) affine_10_x <= lane_10_result;
+    if (lanes_en) affine_10_x <= lane_outputs[978:947];
   always @(posedge clk)
-    if (affine_0_en) affine_9_x <= lane_9_result;
+    if (lanes_en) affine_9_x <= lane_outputs[889:858];
   always @(posedge clk)
-    if (affine_0_en) affine_8_x <= lane_8_result;
+    if (lanes_en) affine_8_x <= lane_outputs[800:769];
   always @(posedge clk)
-    if (affine_0_en) affine_7_x <= lane_7_result;
+    if (lanes_en) affine_7_x <= lane_outputs[711:680];
   always @(posedge clk)
-    if (affine_0_en) affine_6_x <= lane_6_result;
+    if (lanes_en) affine_6_x <= lane_outputs[622:591];
   always @(posedge clk)
-    if (affine_0_en) affine_5_x <= lane_5_result;
+    if (lanes_en) affine_5_x <= lane_outputs[533:502];
   always @(posedge clk)
-    if (affine_0_en) affine_4_x <= lane_4_result;
+    if (lanes_en) affine_4_x <= lane_outputs[444:413];
   always @(posedge clk)
-    if (affine_0_en) affine_3_x <= lane_3_result;
+    if (lanes_en) affine_3_x <= lane_outputs[355:324];
   always @(posedge clk)
-    if (affine_0_en) affine_2_x <= lane_2_result;
+    if (lanes_en) affine_2_x <= lane_outputs[266:235];
   assign \$waits_for_row$mux  = \$waits_for_row$and_2  ? 1'h1 : \$waits_for_row$and_3 ;
   mxsafe_multiply_add_multiply_stages3_late_addend affine_0 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[31:0]),
     .rst(1'h0),
@@ -419,7 +299,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_1 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[63:32]),
     .rst(1'h0),
@@ -428,7 +308,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_10 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[351:320]),
     .rst(1'h0),
@@ -437,7 +317,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_11 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[383:352]),
     .rst(1'h0),
@@ -446,7 +326,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_12 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[415:384]),
     .rst(1'h0),
@@ -455,7 +335,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_13 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[447:416]),
     .rst(1'h0),
@@ -464,7 +344,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_14 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[479:448]),
     .rst(1'h0),
@@ -473,7 +353,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_15 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[511:480]),
     .rst(1'h0),
@@ -482,7 +362,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_2 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[95:64]),
     .rst(1'h0),
@@ -491,7 +371,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_3 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[127:96]),
     .rst(1'h0),
@@ -500,7 +380,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_4 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[159:128]),
     .rst(1'h0),
@@ -509,7 +389,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_5 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[191:160]),
     .rst(1'h0),
@@ -518,7 +398,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_6 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[223:192]),
     .rst(1'h0),
@@ -527,7 +407,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_7 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[255:224]),
     .rst(1'h0),
@@ -536,7 +416,7 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_8 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[287:256]),
     .rst(1'h0),
@@ -545,287 +425,32 @@ module mxsafe_normalise_core_beats_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_9 (
     .addend(affine_0_addend),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(affine_0_factor),
     .result(m_axis_tdata[319:288]),
     .rst(1'h0),
     .x(affine_9_x)
   );
-  mxsafe_row_lane_no_softmax lane_0 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_0_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_0_result),
-    .rst(rst),
-    .square(lane_0_square),
-    .squares(token_1[1]),
-    .value(lane_0_value),
-    .word(s_axis_tdata[31:0])
-  );
-  mxsafe_row_lane_no_softmax lane_1 (
-    .base(lane_1_base),
-    .clk(clk),
-    .constant(lane_1_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[19:12]),
-    .mean(lane_1_mean),
-    .not_finite(lane_1_not_finite),
-    .reciprocal(lane_1_reciprocal),
-    .result(lane_1_result),
-    .rst(rst),
-    .square(lane_1_square),
-    .squares(token_1[1]),
-    .value(lane_1_value),
-    .word(s_axis_tdata[63:32])
-  );
-  mxsafe_row_lane_no_softmax lane_10 (
-    .base(lane_10_base),
-    .clk(clk),
-    .constant(lane_10_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[91:84]),
-    .mean(lane_10_mean),
-    .not_finite(lane_10_not_finite),
-    .reciprocal(lane_10_reciprocal),
-    .result(lane_10_result),
-    .rst(rst),
-    .square(lane_10_square),
-    .squares(token_1[1]),
-    .value(lane_10_value),
-    .word(s_axis_tdata[351:320])
-  );
-  mxsafe_row_lane_no_softmax lane_11 (
-    .base(lane_11_base),
-    .clk(clk),
-    .constant(lane_11_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[99:92]),
-    .mean(lane_11_mean),
-    .not_finite(lane_11_not_finite),
-    .reciprocal(lane_11_reciprocal),
-    .result(lane_11_result),
-    .rst(rst),
-    .square(lane_11_square),
-    .squares(token_1[1]),
-    .value(lane_11_value),
-    .word(s_axis_tdata[383:352])
-  );
-  mxsafe_row_lane_no_softmax lane_12 (
-    .base(lane_12_base),
-    .clk(clk),
-    .constant(lane_12_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[107:100]),
-    .mean(lane_12_mean),
-    .not_finite(lane_12_not_finite),
-    .reciprocal(lane_12_reciprocal),
-    .result(lane_12_result),
-    .rst(rst),
-    .square(lane_12_square),
-    .squares(token_1[1]),
-    .value(lane_12_value),
-    .word(s_axis_tdata[415:384])
-  );
-  mxsafe_row_lane_no_softmax lane_13 (
-    .base(lane_13_base),
-    .clk(clk),
-    .constant(lane_13_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[115:108]),
-    .mean(lane_13_mean),
-    .not_finite(lane_13_not_finite),
-    .reciprocal(lane_13_reciprocal),
-    .result(lane_13_result),
-    .rst(rst),
-    .square(lane_13_square),
-    .squares(token_1[1]),
-    .value(lane_13_value),
-    .word(s_axis_tdata[447:416])
-  );
-  mxsafe_row_lane_no_softmax lane_14 (
-    .base(lane_14_base),
-    .clk(clk),
-    .constant(lane_14_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[123:116]),
-    .mean(lane_14_mean),
-    .not_finite(lane_14_not_finite),
-    .reciprocal(lane_14_reciprocal),
-    .result(lane_14_result),
-    .rst(rst),
-    .square(lane_14_square),
-    .squares(token_1[1]),
-    .value(lane_14_value),
-    .word(s_axis_tdata[479:448])
-  );
-  mxsafe_row_lane_no_softmax lane_15 (
-    .base(lane_15_base),
-    .clk(clk),
-    .constant(lane_15_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[131:124]),
-    .mean(lane_15_mean),
-    .not_finite(lane_15_not_finite),
-    .reciprocal(lane_15_reciprocal),
-    .result(lane_15_result),
-    .rst(rst),
-    .square(lane_15_square),
-    .squares(token_1[1]),
-    .value(lane_15_value),
-    .word(s_axis_tdata[511:480])
-  );
-  mxsafe_row_lane_no_softmax lane_2 (
-    .base(lane_2_base),
-    .clk(clk),
-    .constant(lane_2_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[27:20]),
-    .mean(lane_2_mean),
-    .not_finite(lane_2_not_finite),
-    .reciprocal(lane_2_reciprocal),
-    .result(lane_2_result),
-    .rst(rst),
-    .square(lane_2_square),
-    .squares(token_1[1]),
-    .value(lane_2_value),
-    .word(s_axis_tdata[95:64])
-  );
-  mxsafe_row_lane_no_softmax lane_3 (
-    .base(lane_3_base),
-    .clk(clk),
-    .constant(lane_3_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[35:28]),
-    .mean(lane_3_mean),
-    .not_finite(lane_3_not_finite),
-    .reciprocal(lane_3_reciprocal),
-    .result(lane_3_result),
-    .rst(rst),
-    .square(lane_3_square),
-    .squares(token_1[1]),
-    .value(lane_3_value),
-    .word(s_axis_tdata[127:96])
-  );
-  mxsafe_row_lane_no_softmax lane_4 (
-    .base(lane_4_base),
-    .clk(clk),
-    .constant(lane_4_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[43:36]),
-    .mean(lane_4_mean),
-    .not_finite(lane_4_not_finite),
-    .reciprocal(lane_4_reciprocal),
-    .result(lane_4_result),
-    .rst(rst),
-    .square(lane_4_square),
-    .squares(token_1[1]),
-    .value(lane_4_value),
-    .word(s_axis_tdata[159:128])
-  );
-  mxsafe_row_lane_no_softmax lane_5 (
-    .base(lane_5_base),
-    .clk(clk),
-    .constant(lane_5_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[51:44]),
-    .mean(lane_5_mean),
-    .not_finite(lane_5_not_finite),
-    .reciprocal(lane_5_reciprocal),
-    .result(lane_5_result),
-    .rst(rst),
-    .square(lane_5_square),
-    .squares(token_1[1]),
-    .value(lane_5_value),
-    .word(s_axis_tdata[191:160])
-  );
-  mxsafe_row_lane_no_softmax lane_6 (
-    .base(lane_6_base),
-    .clk(clk),
-    .constant(lane_6_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[59:52]),
-    .mean(lane_6_mean),
-    .not_finite(lane_6_not_finite),
-    .reciprocal(lane_6_reciprocal),
-    .result(lane_6_result),
-    .rst(rst),
-    .square(lane_6_square),
-    .squares(token_1[1]),
-    .value(lane_6_value),
-    .word(s_axis_tdata[223:192])
-  );
-  mxsafe_row_lane_no_softmax lane_7 (
-    .base(lane_7_base),
-    .clk(clk),
-    .constant(lane_7_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[67:60]),
-    .mean(lane_7_mean),
-    .not_finite(lane_7_not_finite),
-    .reciprocal(lane_7_reciprocal),
-    .result(lane_7_result),
-    .rst(rst),
-    .square(lane_7_square),
-    .squares(token_1[1]),
-    .value(lane_7_value),
-    .word(s_axis_tdata[255:224])
-  );
-  mxsafe_row_lane_no_softmax lane_8 (
-    .base(lane_8_base),
-    .clk(clk),
-    .constant(lane_8_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[75:68]),
-    .mean(lane_8_mean),
-    .not_finite(lane_8_not_finite),
-    .reciprocal(lane_8_reciprocal),
-    .result(lane_8_result),
-    .rst(rst),
-    .square(lane_8_square),
-    .squares(token_1[1]),
-    .value(lane_8_value),
-    .word(s_axis_tdata[287:256])
-  );
-  mxsafe_row_lane_no_softmax lane_9 (
-    .base(lane_9_base),
-    .clk(clk),
-    .constant(lane_9_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[83:76]),
-    .mean(lane_9_mean),
-    .not_finite(lane_9_not_finite),
-    .reciprocal(lane_9_reciprocal),
-    .result(lane_9_result),
-    .rst(rst),
-    .square(lane_9_square),
-    .squares(token_1[1]),
-    .value(lane_9_value),
-    .word(s_axis_tdata[319:288])
-  );
   mxsafe_normalise_row_rows16_span1 of_row (
     .add(of_row_add),
     .addends({ \of_row_addends[15] , \of_row_addends[14] , \of_row_addends[13] , \of_row_addends[12] , \of_row_addends[11] , \of_row_addends[10] , \of_row_addends[9] , \of_row_addends[8] , \of_row_addends[7] , \of_row_addends[6] , \of_row_addends[5] , \of_row_addends[4] , \of_row_addends[3] , \of_row_addends[2] , \of_row_addends[1] , \of_row_addends[0]  }),
-    .base({ lane_15_base, lane_14_base, lane_13_base, lane_12_base, lane_11_base, lane_10_base, lane_9_base, lane_8_base, lane_7_base, lane_6_base, lane_5_base, lane_4_base, lane_3_base, lane_2_base, lane_1_base, lane_0_base }),
+    .base({ lane_inputs[1437:1428], lane_inputs[1347:1338], lane_inputs[1257:1248], lane_inputs[1167:1158], lane_inputs[1077:1068], lane_inputs[987:978], lane_inputs[897:888], lane_inputs[807:798], lane_inputs[717:708], lane_inputs[627:618], lane_inputs[537:528], lane_inputs[447:438], lane_inputs[357:348], lane_inputs[267:258], lane_inputs[177:168], lane_inputs[87:78] }),
     .clk(clk),
-    .constant({ lane_15_constant, lane_14_constant, lane_13_constant, lane_12_constant, lane_11_constant, lane_10_constant, lane_9_constant, lane_8_constant, lane_7_constant, lane_6_constant, lane_5_constant, lane_4_constant, lane_3_constant, lane_2_constant, lane_1_constant, lane_0_constant }),
+    .constant({ lane_inputs[1438], lane_inputs[1348], lane_inputs[1258], lane_inputs[1168], lane_inputs[1078], lane_inputs[988], lane_inputs[898], lane_inputs[808], lane_inputs[718], lane_inputs[628], lane_inputs[538], lane_inputs[448], lane_inputs[358], lane_inputs[268], lane_inputs[178], lane_inputs[88] }),
     .done(of_row_done),
     .epsilon(epsilon),
     .largest(largest),
     .last(of_row_last),
     .leaves(of_row_leaves),
-    .mean({ lane_15_mean, lane_14_mean, lane_13_mean, lane_12_mean, lane_11_mean, lane_10_mean, lane_9_mean, lane_8_mean, lane_7_mean, lane_6_mean, lane_5_mean, lane_4_mean, lane_3_mean, lane_2_mean, lane_1_mean, lane_0_mean }),
-    .not_finite({ lane_15_not_finite, lane_14_not_finite, lane_13_not_finite, lane_12_not_finite, lane_11_not_finite, lane_10_not_finite, lane_9_not_finite, lane_8_not_finite, lane_7_not_finite, lane_6_not_finite, lane_5_not_finite, lane_4_not_finite, lane_3_not_finite, lane_2_not_finite, lane_1_not_finite, lane_0_not_finite }),
+    .mean({ lane_inputs[1414:1390], lane_inputs[1324:1300], lane_inputs[1234:1210], lane_inputs[1144:1120], lane_inputs[1054:1030], lane_inputs[964:940], lane_inputs[874:850], lane_inputs[784:760], lane_inputs[694:670], lane_inputs[604:580], lane_inputs[514:490], lane_inputs[424:400], lane_inputs[334:310], lane_inputs[244:220], lane_inputs[154:130], lane_inputs[64:40] }),
+    .not_finite({ lane_inputs[1439], lane_inputs[1349], lane_inputs[1259], lane_inputs[1169], lane_inputs[1079], lane_inputs[989], lane_inputs[899], lane_inputs[809], lane_inputs[719], lane_inputs[629], lane_inputs[539], lane_inputs[449], lane_inputs[359], lane_inputs[269], lane_inputs[179], lane_inputs[89] }),
     .overlong(is_overlong),
-    .reciprocal({ lane_15_reciprocal, lane_14_reciprocal, lane_13_reciprocal, lane_12_reciprocal, lane_11_reciprocal, lane_10_reciprocal, lane_9_reciprocal, lane_8_reciprocal, lane_7_reciprocal, lane_6_reciprocal, lane_5_reciprocal, lane_4_reciprocal, lane_3_reciprocal, lane_2_reciprocal, lane_1_reciprocal, lane_0_reciprocal }),
+    .reciprocal({ lane_inputs[1427:1416], lane_inputs[1337:1326], lane_inputs[1247:1236], lane_inputs[1157:1146], lane_inputs[1067:1056], lane_inputs[977:966], lane_inputs[887:876], lane_inputs[797:786], lane_inputs[707:696], lane_inputs[617:606], lane_inputs[527:516], lane_inputs[437:426], lane_inputs[347:336], lane_inputs[257:246], lane_inputs[167:156], lane_inputs[77:66] }),
     .rst(rst)
   );
   assign m_axis_tlast = token_10[3];
   assign m_axis_tvalid = token_10[2];
+  assign { lane_inputs[1415], lane_inputs[1389:1350], lane_inputs[1325], lane_inputs[1299:1260], lane_inputs[1235], lane_inputs[1209:1170], lane_inputs[1145], lane_inputs[1119:1080], lane_inputs[1055], lane_inputs[1029:990], lane_inputs[965], lane_inputs[939:900], lane_inputs[875], lane_inputs[849:810], lane_inputs[785], lane_inputs[759:720], lane_inputs[695], lane_inputs[669:630], lane_inputs[605], lane_inputs[579:540], lane_inputs[515], lane_inputs[489:450], lane_inputs[425], lane_inputs[399:360], lane_inputs[335], lane_inputs[309:270], lane_inputs[245], lane_inputs[219:180], lane_inputs[155], lane_inputs[129:90], lane_inputs[65], lane_inputs[39:0] } = { token_1[1], s_axis_tuser[131:124], s_axis_tdata[511:480], token_1[1], s_axis_tuser[123:116], s_axis_tdata[479:448], token_1[1], s_axis_tuser[115:108], s_axis_tdata[447:416], token_1[1], s_axis_tuser[107:100], s_axis_tdata[415:384], token_1[1], s_axis_tuser[99:92], s_axis_tdata[383:352], token_1[1], s_axis_tuser[91:84], s_axis_tdata[351:320], token_1[1], s_axis_tuser[83:76], s_axis_tdata[319:288], token_1[1], s_axis_tuser[75:68], s_axis_tdata[287:256], token_1[1], s_axis_tuser[67:60], s_axis_tdata[255:224], token_1[1], s_axis_tuser[59:52], s_axis_tdata[223:192], token_1[1], s_axis_tuser[51:44], s_axis_tdata[191:160], token_1[1], s_axis_tuser[43:36], s_axis_tdata[159:128], token_1[1], s_axis_tuser[35:28], s_axis_tdata[127:96], token_1[1], s_axis_tuser[27:20], s_axis_tdata[95:64], token_1[1], s_axis_tuser[19:12], s_axis_tdata[63:32], token_1[1], s_axis_tuser[11:4], s_axis_tdata[31:0] };
   assign token_0[3] = s_axis_tlast;
 endmodule
 `default_nettype wire

@@ -25,7 +25,10 @@ module mxsafe_normalise_core_gain_bias(
   m_axis_tdata,
   m_axis_tvalid,
   m_axis_tready,
-  m_axis_tlast
+  m_axis_tlast,
+  lanes_en,
+  lane_inputs,
+  lane_outputs
 );
   wire \$s_axis_tready$not ;
   wire \$output_is_free$not ;
@@ -33,11 +36,11 @@ module mxsafe_normalise_core_gain_bias(
   wire \$s_axis_gain_tready$not ;
   wire \$s_axis_bias_tready$and ;
   wire \$s_axis_bias_tready$not ;
-  wire \$affine_0_en$not ;
-  wire \$affine_0_en$or ;
-  wire \$affine_0_en$and ;
-  wire \$affine_0_en$not_2 ;
-  wire \$affine_0_en$or_2 ;
+  wire \$lanes_en$not ;
+  wire \$lanes_en$or ;
+  wire \$lanes_en$and ;
+  wire \$lanes_en$not_2 ;
+  wire \$lanes_en$or_2 ;
   wire \$s_axis_tready$and ;
   wire [94:0] \$compressed_0_0_sum$xor ;
   wire [94:0] \$compressed_0_0_carry$and ;
@@ -75,7 +78,6 @@ module mxsafe_normalise_core_gain_bias(
   wire [3:0] \$token_10$mux ;
   wire \$token_0$not_2 ;
   wire \$waits_for_row$mux ;
-  wire affine_0_en;
   reg [31:0] affine_0_x;
   reg [31:0] affine_10_x;
   reg [31:0] affine_11_x;
@@ -119,60 +121,15 @@ module mxsafe_normalise_core_gain_bias(
   reg is_overlong;
   wire is_result_pass;
   wire is_square_pass;
-  wire [9:0] lane_0_base;
-  wire lane_0_constant;
-  wire [24:0] lane_0_mean;
-  wire lane_0_not_finite;
-  wire [11:0] lane_0_reciprocal;
-  wire [31:0] lane_0_result;
-  wire [31:0] lane_0_square;
-  wire [24:0] lane_0_value;
-  wire [24:0] lane_10_mean;
-  wire [31:0] lane_10_result;
-  wire [31:0] lane_10_square;
-  wire [24:0] lane_10_value;
-  wire [31:0] lane_11_result;
-  wire [31:0] lane_11_square;
-  wire [24:0] lane_11_value;
-  wire [31:0] lane_12_result;
-  wire [31:0] lane_12_square;
-  wire [24:0] lane_12_value;
-  wire [31:0] lane_13_result;
-  wire [31:0] lane_13_square;
-  wire [24:0] lane_13_value;
-  wire [31:0] lane_14_result;
-  wire [31:0] lane_14_square;
-  wire [24:0] lane_14_value;
-  wire [31:0] lane_15_result;
-  wire [31:0] lane_15_square;
-  wire [24:0] lane_15_value;
-  wire [31:0] lane_1_result;
-  wire [31:0] lane_1_square;
-  wire [24:0] lane_1_value;
-  wire [31:0] lane_2_result;
-  wire [31:0] lane_2_square;
-  wire [24:0] lane_2_value;
-  wire [31:0] lane_3_result;
-  wire [31:0] lane_3_square;
-  wire [24:0] lane_3_value;
-  wire [31:0] lane_4_result;
-  wire [31:0] lane_4_square;
-  wire [24:0] lane_4_value;
-  wire [31:0] lane_5_result;
-  wire [31:0] lane_5_square;
-  wire [24:0] lane_5_value;
-  wire [31:0] lane_6_result;
-  wire [31:0] lane_6_square;
-  wire [24:0] lane_6_value;
-  wire [31:0] lane_7_result;
-  wire [31:0] lane_7_square;
-  wire [24:0] lane_7_value;
-  wire [31:0] lane_8_result;
-  wire [31:0] lane_8_square;
-  wire [24:0] lane_8_value;
-  wire [31:0] lane_9_result;
-  wire [31:0] lane_9_square;
-  wire [24:0] lane_9_value;
+  // Some bits of these nets follow from other bits of them, none from itself.
+  /* verilator lint_off UNOPTFLAT */
+  output [1439:0] lane_inputs;
+  wire [1439:0] lane_inputs;
+  /* verilator lint_on UNOPTFLAT */
+  input [1423:0] lane_outputs;
+  wire [1423:0] lane_outputs;
+  output lanes_en;
+  wire lanes_en;
   reg [7:0] largest;
   output [511:0] m_axis_tdata;
   wire [511:0] m_axis_tdata;
@@ -244,31 +201,31 @@ module mxsafe_normalise_core_gain_bias(
   reg waits_for_row;
   assign \$s_axis_gain_tready$not  = ~ rst;
   assign s_axis_gain_tready = \$s_axis_gain_tready$and  & \$s_axis_gain_tready$not ;
-  assign \$s_axis_bias_tready$and  = affine_0_en & token_7[2];
+  assign \$s_axis_bias_tready$and  = lanes_en & token_7[2];
   assign \$s_axis_bias_tready$not  = ~ rst;
   assign s_axis_bias_tready = \$s_axis_bias_tready$and  & \$s_axis_bias_tready$not ;
-  assign \$affine_0_en$not  = ~ token_4[2];
-  assign \$affine_0_en$or  = s_axis_gain_tvalid | \$affine_0_en$not ;
-  assign \$affine_0_en$and  = output_is_free & \$affine_0_en$or ;
-  assign \$affine_0_en$not_2  = ~ token_7[2];
-  assign \$affine_0_en$or_2  = s_axis_bias_tvalid | \$affine_0_en$not_2 ;
-  assign affine_0_en = \$affine_0_en$and  & \$affine_0_en$or_2 ;
-  assign term_0 = token_1[0] ? { 7'h00, lane_0_value } : lane_0_square;
-  assign term_1 = token_1[0] ? { 7'h00, lane_1_value } : lane_1_square;
-  assign term_2 = token_1[0] ? { 7'h00, lane_2_value } : lane_2_square;
-  assign term_3 = token_1[0] ? { 7'h00, lane_3_value } : lane_3_square;
-  assign term_4 = token_1[0] ? { 7'h00, lane_4_value } : lane_4_square;
-  assign term_5 = token_1[0] ? { 7'h00, lane_5_value } : lane_5_square;
-  assign term_6 = token_1[0] ? { 7'h00, lane_6_value } : lane_6_square;
-  assign term_7 = token_1[0] ? { 7'h00, lane_7_value } : lane_7_square;
-  assign term_8 = token_1[0] ? { 7'h00, lane_8_value } : lane_8_square;
-  assign term_9 = token_1[0] ? { 7'h00, lane_9_value } : lane_9_square;
-  assign term_10 = token_1[0] ? { 7'h00, lane_10_value } : lane_10_square;
-  assign term_11 = token_1[0] ? { 7'h00, lane_11_value } : lane_11_square;
-  assign term_12 = token_1[0] ? { 7'h00, lane_12_value } : lane_12_square;
-  assign term_13 = token_1[0] ? { 7'h00, lane_13_value } : lane_13_square;
-  assign term_14 = token_1[0] ? { 7'h00, lane_14_value } : lane_14_square;
-  assign term_15 = token_1[0] ? { 7'h00, lane_15_value } : lane_15_square;
+  assign \$lanes_en$not  = ~ token_4[2];
+  assign \$lanes_en$or  = s_axis_gain_tvalid | \$lanes_en$not ;
+  assign \$lanes_en$and  = output_is_free & \$lanes_en$or ;
+  assign \$lanes_en$not_2  = ~ token_7[2];
+  assign \$lanes_en$or_2  = s_axis_bias_tvalid | \$lanes_en$not_2 ;
+  assign lanes_en = \$lanes_en$and  & \$lanes_en$or_2 ;
+  assign term_0 = token_1[0] ? { 7'h00, lane_outputs[24:0] } : lane_outputs[56:25];
+  assign term_1 = token_1[0] ? { 7'h00, lane_outputs[113:89] } : lane_outputs[145:114];
+  assign term_2 = token_1[0] ? { 7'h00, lane_outputs[202:178] } : lane_outputs[234:203];
+  assign term_3 = token_1[0] ? { 7'h00, lane_outputs[291:267] } : lane_outputs[323:292];
+  assign term_4 = token_1[0] ? { 7'h00, lane_outputs[380:356] } : lane_outputs[412:381];
+  assign term_5 = token_1[0] ? { 7'h00, lane_outputs[469:445] } : lane_outputs[501:470];
+  assign term_6 = token_1[0] ? { 7'h00, lane_outputs[558:534] } : lane_outputs[590:559];
+  assign term_7 = token_1[0] ? { 7'h00, lane_outputs[647:623] } : lane_outputs[679:648];
+  assign term_8 = token_1[0] ? { 7'h00, lane_outputs[736:712] } : lane_outputs[768:737];
+  assign term_9 = token_1[0] ? { 7'h00, lane_outputs[825:801] } : lane_outputs[857:826];
+  assign term_10 = token_1[0] ? { 7'h00, lane_outputs[914:890] } : lane_outputs[946:915];
+  assign term_11 = token_1[0] ? { 7'h00, lane_outputs[1003:979] } : lane_outputs[1035:1004];
+  assign term_12 = token_1[0] ? { 7'h00, lane_outputs[1092:1068] } : lane_outputs[1124:1093];
+  assign term_13 = token_1[0] ? { 7'h00, lane_outputs[1181:1157] } : lane_outputs[1213:1182];
+  assign term_14 = token_1[0] ? { 7'h00, lane_outputs[1270:1246] } : lane_outputs[1302:1271];
+  assign term_15 = token_1[0] ? { 7'h00, lane_outputs[1359:1335] } : lane_outputs[1391:1360];
   assign sum_ends = token_1[0] ? token_1[3] : token_3[3];
   assign sum_is_valid = token_1[0] | token_3[1];
   assign \$compressed_0_0_sum$xor  = { term_6[31], term_3[31], term_0[31], term_6[30], term_3[30], term_0[30], term_6[29], term_3[29], term_0[29], term_6[28], term_3[28], term_0[28], term_6[27], term_3[27], term_0[27], term_6[26], term_3[26], term_0[26], term_6[25], term_3[25], term_0[25], term_6[24], term_3[24], term_0[24], term_6[23], term_3[23], term_0[23], term_6[22], term_3[22], term_0[22], term_6[21], term_3[21], term_0[21], term_6[20], term_3[20], term_0[20], term_6[19], term_3[19], term_0[19], term_6[18], term_3[18], term_0[18], term_6[17], term_3[17], term_0[17], term_6[16], term_3[16], term_0[16], term_6[15], term_3[15], term_0[15], term_6[14], term_3[14], term_0[14], term_6[13], term_3[13], term_0[13], term_6[12], term_3[12], term_0[12], term_6[11], term_3[11], term_0[11], term_6[10], term_3[10], term_0[10], term_6[9], term_3[9], term_0[9], term_6[8], term_3[8], term_0[8], term_6[7], term_3[7], term_0[7], term_6[6], term_3[6], term_0[6], term_6[5], term_3[5], term_0[5], term_6[4], term_3[4], term_0[4], term_6[3], term_3[3], term_0[3], term_6[2], term_3[2], term_0[2], term_6[1], term_3[1], term_0[1], term_3[0], term_0[0] } ^ { term_7[31], term_4[31], term_1[31], term_7[30], term_4[30], term_1[30], term_7[29], term_4[29], term_1[29], term_7[28], term_4[28], term_1[28], term_7[27], term_4[27], term_1[27], term_7[26], term_4[26], term_1[26], term_7[25], term_4[25], term_1[25], term_7[24], term_4[24], term_1[24], term_7[23], term_4[23], term_1[23], term_7[22], term_4[22], term_1[22], term_7[21], term_4[21], term_1[21], term_7[20], term_4[20], term_1[20], term_7[19], term_4[19], term_1[19], term_7[18], term_4[18], term_1[18], term_7[17], term_4[17], term_1[17], term_7[16], term_4[16], term_1[16], term_7[15], term_4[15], term_1[15], term_7[14], term_4[14], term_1[14], term_7[13], term_4[13], term_1[13], term_7[12], term_4[12], term_1[12], term_7[11], term_4[11], term_1[11], term_7[10], term_4[10], term_1[10], term_7[9], term_4[9], term_1[9], term_7[8], term_4[8], term_1[8], term_7[7], term_4[7], term_1[7], term_7[6], term_4[6], term_1[6], term_7[5], term_4[5], term_1[5], term_7[4], term_4[4], term_1[4], term_7[3], term_4[3], term_1[3], term_7[2], term_4[2], term_1[2], term_7[1], term_4[1], term_1[1], term_4[0], term_1[0] };
@@ -309,17 +266,17 @@ module mxsafe_normalise_core_gain_bias(
   assign \$compressed_0_5_carry$or  = { compressed_0_3_carry[64], compressed_0_3_sum[64], compressed_0_3_sum[62], compressed_0_3_sum[60], compressed_0_3_sum[58], compressed_0_3_sum[56], compressed_0_3_sum[54], compressed_0_3_sum[52], compressed_0_3_sum[50], compressed_0_3_sum[48], compressed_0_3_sum[46], compressed_0_3_sum[44], compressed_0_3_sum[42], compressed_0_3_sum[40], compressed_0_3_sum[38], compressed_0_3_sum[36], compressed_0_3_sum[34], compressed_0_3_sum[32], compressed_0_3_sum[30], compressed_0_3_sum[28], compressed_0_3_sum[26], compressed_0_3_sum[24], compressed_0_3_sum[22], compressed_0_3_sum[20], compressed_0_3_sum[18], compressed_0_3_sum[16], compressed_0_3_sum[14], compressed_0_3_sum[12], compressed_0_3_sum[10], compressed_0_3_sum[8], compressed_0_3_sum[6], compressed_0_3_sum[4], compressed_0_3_sum[2], compressed_0_2_sum[1] } | { compressed_0_4_carry[32:0], compressed_0_3_sum[0] };
   assign \$compressed_0_5_carry$and_2  = { compressed_0_4_sum[33:1], 1'h0 } & \$compressed_0_5_carry$or ;
   assign compressed_0_5_carry = \$compressed_0_5_carry$and  | \$compressed_0_5_carry$and_2 ;
-  assign of_row_add = sum_flags[0] & affine_0_en;
+  assign of_row_add = sum_flags[0] & lanes_en;
   assign \$waits_for_row$and  = beat_taken & s_axis_tlast;
   assign \$waits_for_row$not  = ~ is_result_pass;
   assign \$waits_for_row$and_2  = \$waits_for_row$and  & \$waits_for_row$not ;
   assign \$waits_for_row$not_2  = ~ of_row_done;
   assign \$waits_for_row$and_3  = waits_for_row & \$waits_for_row$not_2 ;
-  assign \$token_10$or  = affine_0_en | m_axis_tready;
-  assign \$token_10$mux  = affine_0_en ? token_9 : 4'h0;
+  assign \$token_10$or  = lanes_en | m_axis_tready;
+  assign \$token_10$mux  = lanes_en ? token_9 : 4'h0;
   assign is_result_pass = s_axis_tuser[1:0] == 2'h2;
   assign \$s_axis_tready$not  = ~ waits_for_row;
-  assign \$s_axis_tready$and  = affine_0_en & \$s_axis_tready$not ;
+  assign \$s_axis_tready$and  = lanes_en & \$s_axis_tready$not ;
   assign \$s_axis_tready$not_2  = ~ rst;
   assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
   assign beat_taken = s_axis_tready & s_axis_tvalid;
@@ -333,57 +290,57 @@ module mxsafe_normalise_core_gain_bias(
   assign of_row_leaves = token_0[2] & s_axis_tlast;
   assign \$output_is_free$not  = ~ token_10[2];
   assign output_is_free = \$output_is_free$not  | m_axis_tready;
-  assign \$s_axis_gain_tready$and  = affine_0_en & token_4[2];
+  assign \$s_axis_gain_tready$and  = lanes_en & token_4[2];
   always @(posedge clk)
-    if (affine_0_en) affine_9_x <= lane_9_result;
+    if (lanes_en) affine_9_x <= lane_outputs[889:858];
   always @(posedge clk)
-    if (affine_0_en) affine_8_x <= lane_8_result;
+    if (lanes_en) affine_8_x <= lane_outputs[800:769];
   always @(posedge clk)
-    if (affine_0_en) affine_7_x <= lane_7_result;
+    if (lanes_en) affine_7_x <= lane_outputs[711:680];
   always @(posedge clk)
-    if (affine_0_en) affine_6_x <= lane_6_result;
+    if (lanes_en) affine_6_x <= lane_outputs[622:591];
   always @(posedge clk)
-    if (affine_0_en) affine_5_x <= lane_5_result;
+    if (lanes_en) affine_5_x <= lane_outputs[533:502];
   always @(posedge clk)
-    if (affine_0_en) affine_4_x <= lane_4_result;
+    if (lanes_en) affine_4_x <= lane_outputs[444:413];
   always @(posedge clk)
-    if (affine_0_en) affine_3_x <= lane_3_result;
+    if (lanes_en) affine_3_x <= lane_outputs[355:324];
   always @(posedge clk)
-    if (affine_0_en) affine_2_x <= lane_2_result;
+    if (lanes_en) affine_2_x <= lane_outputs[266:235];
   always @(posedge clk)
-    if (affine_0_en) affine_1_x <= lane_1_result;
+    if (lanes_en) affine_1_x <= lane_outputs[177:146];
   always @(posedge clk)
-    if (affine_0_en) affine_0_x <= lane_0_result;
+    if (lanes_en) affine_0_x <= lane_outputs[88:57];
   always @(posedge clk)
     if (rst) token_10 <= 4'h0;
     else if (\$token_10$or ) token_10 <= \$token_10$mux ;
   always @(posedge clk)
     if (rst) token_9 <= 4'h0;
-    else if (affine_0_en) token_9 <= token_8;
+    else if (lanes_en) token_9 <= token_8;
   always @(posedge clk)
     if (rst) token_8 <= 4'h0;
-    else if (affine_0_en) token_8 <= token_7;
+    else if (lanes_en) token_8 <= token_7;
   always @(posedge clk)
     if (rst) token_7 <= 4'h0;
-    else if (affine_0_en) token_7 <= token_6;
+    else if (lanes_en) token_7 <= token_6;
   always @(posedge clk)
     if (rst) token_6 <= 4'h0;
-    else if (affine_0_en) token_6 <= token_5;
+    else if (lanes_en) token_6 <= token_5;
   always @(posedge clk)
     if (rst) token_5 <= 4'h0;
-    else if (affine_0_en) token_5 <= token_4;
+    else if (lanes_en) token_5 <= token_4;
   always @(posedge clk)
     if (rst) token_4 <= 4'h0;
-    else if (affine_0_en) token_4 <= token_3;
+    else if (lanes_en) token_4 <= token_3;
   always @(posedge clk)
     if (rst) token_3 <= 4'h0;
-    else if (affine_0_en) token_3 <= token_2;
+    else if (lanes_en) token_3 <= token_2;
   always @(posedge clk)
     if (rst) token_2 <= 4'h0;
-    else if (affine_0_en) token_2 <= token_1;
+    else if (lanes_en) token_2 <= token_1;
   always @(posedge clk)
     if (rst) token_1 <= 4'h0;
-    else if (affine_0_en) token_1 <= { s_axis_tlast, token_0[2:0] };
+    else if (lanes_en) token_1 <= { s_axis_tlast, token_0[2:0] };
   always @(posedge clk)
     if (rst) waits_for_row <= 1'h0;
     else waits_for_row <= \$waits_for_row$mux ;
@@ -393,32 +350,32 @@ module mxsafe_normalise_core_gain_bias(
     if (beat_taken) largest <= s_axis_tuser[11:4];
   reg [34:0] \$of_row_addends$net ;
   always @(posedge clk)
-    if (affine_0_en) \$of_row_addends$net  <= { compressed_0_4_carry[33], compressed_0_5_carry[32:0], compressed_0_4_sum[0] };
+    if (lanes_en) \$of_row_addends$net  <= { compressed_0_4_carry[33], compressed_0_5_carry[32:0], compressed_0_4_sum[0] };
   assign of_row_addends[34:0] = \$of_row_addends$net ;
   reg [34:0] \$carries_0$net ;
   always @(posedge clk)
-    if (affine_0_en) \$carries_0$net  <= { compressed_0_5_carry[33], compressed_0_5_sum };
+    if (lanes_en) \$carries_0$net  <= { compressed_0_5_carry[33], compressed_0_5_sum };
   assign carries_0[34:0] = \$carries_0$net ;
   always @(posedge clk)
     if (rst) sum_flags <= 2'h0;
-    else if (affine_0_en) sum_flags <= { sum_ends, sum_is_valid };
+    else if (lanes_en) sum_flags <= { sum_ends, sum_is_valid };
   always @(posedge clk)
-    if (affine_0_en) affine_15_x <= lane_15_result;
+    if (lanes_en) affine_15_x <= lane_outputs[1423:1392];
   always @(posedge clk)
-    if (affine_0_en) affine_14_x <= lane_14_result;
+    if (lanes_en) affine_14_x <= lane_outputs[1334:1303];
   always @(posedge clk)
-    if (affine_0_en) affine_13_x <= lane_13_result;
+    if (lanes_en) affine_13_x <= lane_outputs[1245:1214];
   always @(posedge clk)
-    if (affine_0_en) affine_12_x <= lane_12_result;
+    if (lanes_en) affine_12_x <= lane_outputs[1156:1125];
   always @(posedge clk)
-    if (affine_0_en) affine_11_x <= lane_11_result;
+    if (lanes_en) affine_11_x <= lane_outputs[1067:1036];
   always @(posedge clk)
-    if (affine_0_en) affine_10_x <= lane_10_result;
+    if (lanes_en) affine_10_x <= lane_outputs[978:947];
   assign \$waits_for_row$mux  = \$waits_for_row$and_2  ? 1'h1 : \$waits_for_row$and_3 ;
   mxsafe_multiply_add_multiply_stages3_late_addend affine_0 (
     .addend(s_axis_bias_tdata[31:0]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[31:0]),
     .result(m_axis_tdata[31:0]),
     .rst(1'h0),
@@ -427,7 +384,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_1 (
     .addend(s_axis_bias_tdata[63:32]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[63:32]),
     .result(m_axis_tdata[63:32]),
     .rst(1'h0),
@@ -436,7 +393,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_10 (
     .addend(s_axis_bias_tdata[351:320]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[351:320]),
     .result(m_axis_tdata[351:320]),
     .rst(1'h0),
@@ -445,7 +402,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_11 (
     .addend(s_axis_bias_tdata[383:352]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[383:352]),
     .result(m_axis_tdata[383:352]),
     .rst(1'h0),
@@ -454,7 +411,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_12 (
     .addend(s_axis_bias_tdata[415:384]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[415:384]),
     .result(m_axis_tdata[415:384]),
     .rst(1'h0),
@@ -463,7 +420,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_13 (
     .addend(s_axis_bias_tdata[447:416]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[447:416]),
     .result(m_axis_tdata[447:416]),
     .rst(1'h0),
@@ -472,7 +429,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_14 (
     .addend(s_axis_bias_tdata[479:448]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[479:448]),
     .result(m_axis_tdata[479:448]),
     .rst(1'h0),
@@ -481,7 +438,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_15 (
     .addend(s_axis_bias_tdata[511:480]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[511:480]),
     .result(m_axis_tdata[511:480]),
     .rst(1'h0),
@@ -490,7 +447,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_2 (
     .addend(s_axis_bias_tdata[95:64]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[95:64]),
     .result(m_axis_tdata[95:64]),
     .rst(1'h0),
@@ -499,7 +456,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_3 (
     .addend(s_axis_bias_tdata[127:96]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[127:96]),
     .result(m_axis_tdata[127:96]),
     .rst(1'h0),
@@ -508,7 +465,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_4 (
     .addend(s_axis_bias_tdata[159:128]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[159:128]),
     .result(m_axis_tdata[159:128]),
     .rst(1'h0),
@@ -517,7 +474,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_5 (
     .addend(s_axis_bias_tdata[191:160]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[191:160]),
     .result(m_axis_tdata[191:160]),
     .rst(1'h0),
@@ -526,7 +483,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_6 (
     .addend(s_axis_bias_tdata[223:192]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[223:192]),
     .result(m_axis_tdata[223:192]),
     .rst(1'h0),
@@ -535,7 +492,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_7 (
     .addend(s_axis_bias_tdata[255:224]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[255:224]),
     .result(m_axis_tdata[255:224]),
     .rst(1'h0),
@@ -544,7 +501,7 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_8 (
     .addend(s_axis_bias_tdata[287:256]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[287:256]),
     .result(m_axis_tdata[287:256]),
     .rst(1'h0),
@@ -553,289 +510,37 @@ module mxsafe_normalise_core_gain_bias(
   mxsafe_multiply_add_multiply_stages3_late_addend affine_9 (
     .addend(s_axis_bias_tdata[319:288]),
     .clk(clk),
-    .en(affine_0_en),
+    .en(lanes_en),
     .factor(s_axis_gain_tdata[319:288]),
     .result(m_axis_tdata[319:288]),
     .rst(1'h0),
     .x(affine_9_x)
   );
-  mxsafe_row_lane_no_softmax lane_0 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_0_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_0_result),
-    .rst(rst),
-    .square(lane_0_square),
-    .squares(token_1[1]),
-    .value(lane_0_value),
-    .word(s_axis_tdata[31:0])
-  );
-  mxsafe_row_lane_no_softmax lane_1 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_0_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_1_result),
-    .rst(rst),
-    .square(lane_1_square),
-    .squares(token_1[1]),
-    .value(lane_1_value),
-    .word(s_axis_tdata[63:32])
-  );
-  mxsafe_row_lane_no_softmax lane_10 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_10_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_10_result),
-    .rst(rst),
-    .square(lane_10_square),
-    .squares(token_1[1]),
-    .value(lane_10_value),
-    .word(s_axis_tdata[351:320])
-  );
-  mxsafe_row_lane_no_softmax lane_11 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_10_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_11_result),
-    .rst(rst),
-    .square(lane_11_square),
-    .squares(token_1[1]),
-    .value(lane_11_value),
-    .word(s_axis_tdata[383:352])
-  );
-  mxsafe_row_lane_no_softmax lane_12 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_10_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_12_result),
-    .rst(rst),
-    .square(lane_12_square),
-    .squares(token_1[1]),
-    .value(lane_12_value),
-    .word(s_axis_tdata[415:384])
-  );
-  mxsafe_row_lane_no_softmax lane_13 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_10_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_13_result),
-    .rst(rst),
-    .square(lane_13_square),
-    .squares(token_1[1]),
-    .value(lane_13_value),
-    .word(s_axis_tdata[447:416])
-  );
-  mxsafe_row_lane_no_softmax lane_14 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_10_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_14_result),
-    .rst(rst),
-    .square(lane_14_square),
-    .squares(token_1[1]),
-    .value(lane_14_value),
-    .word(s_axis_tdata[479:448])
-  );
-  mxsafe_row_lane_no_softmax lane_15 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_10_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_15_result),
-    .rst(rst),
-    .square(lane_15_square),
-    .squares(token_1[1]),
-    .value(lane_15_value),
-    .word(s_axis_tdata[511:480])
-  );
-  mxsafe_row_lane_no_softmax lane_2 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_0_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_2_result),
-    .rst(rst),
-    .square(lane_2_square),
-    .squares(token_1[1]),
-    .value(lane_2_value),
-    .word(s_axis_tdata[95:64])
-  );
-  mxsafe_row_lane_no_softmax lane_3 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_0_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_3_result),
-    .rst(rst),
-    .square(lane_3_square),
-    .squares(token_1[1]),
-    .value(lane_3_value),
-    .word(s_axis_tdata[127:96])
-  );
-  mxsafe_row_lane_no_softmax lane_4 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_0_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_4_result),
-    .rst(rst),
-    .square(lane_4_square),
-    .squares(token_1[1]),
-    .value(lane_4_value),
-    .word(s_axis_tdata[159:128])
-  );
-  mxsafe_row_lane_no_softmax lane_5 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_0_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_5_result),
-    .rst(rst),
-    .square(lane_5_square),
-    .squares(token_1[1]),
-    .value(lane_5_value),
-    .word(s_axis_tdata[191:160])
-  );
-  mxsafe_row_lane_no_softmax lane_6 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_0_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_6_result),
-    .rst(rst),
-    .square(lane_6_square),
-    .squares(token_1[1]),
-    .value(lane_6_value),
-    .word(s_axis_tdata[223:192])
-  );
-  mxsafe_row_lane_no_softmax lane_7 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_0_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_7_result),
-    .rst(rst),
-    .square(lane_7_square),
-    .squares(token_1[1]),
-    .value(lane_7_value),
-    .word(s_axis_tdata[255:224])
-  );
-  mxsafe_row_lane_no_softmax lane_8 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_10_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_8_result),
-    .rst(rst),
-    .square(lane_8_square),
-    .squares(token_1[1]),
-    .value(lane_8_value),
-    .word(s_axis_tdata[287:256])
-  );
-  mxsafe_row_lane_no_softmax lane_9 (
-    .base(lane_0_base),
-    .clk(clk),
-    .constant(lane_0_constant),
-    .en(affine_0_en),
-    .largest(s_axis_tuser[11:4]),
-    .mean(lane_10_mean),
-    .not_finite(lane_0_not_finite),
-    .reciprocal(lane_0_reciprocal),
-    .result(lane_9_result),
-    .rst(rst),
-    .square(lane_9_square),
-    .squares(token_1[1]),
-    .value(lane_9_value),
-    .word(s_axis_tdata[319:288])
-  );
   mxsafe_normalise_row of_row (
     .add(of_row_add),
     .addends({ 1'h0, carries_0[34:0], 1'h0, of_row_addends[34:0] }),
-    .base(lane_0_base),
+    .base(lane_inputs[1437:1428]),
     .clk(clk),
-    .constant(lane_0_constant),
+    .constant(lane_inputs[1438]),
     .done(of_row_done),
     .epsilon(epsilon),
     .largest(largest),
     .last(sum_flags[1]),
     .leaves(of_row_leaves),
-    .mean({ lane_10_mean, lane_0_mean }),
-    .not_finite(lane_0_not_finite),
+    .mean({ lane_inputs[1414:1390], lane_inputs[694:670] }),
+    .not_finite(lane_inputs[1439]),
     .overlong(is_overlong),
-    .reciprocal(lane_0_reciprocal),
+    .reciprocal(lane_inputs[1427:1416]),
     .rst(rst)
   );
-  assign carries_0[35] = 1'h0;
   assign m_axis_tlast = token_10[3];
   assign m_axis_tvalid = token_10[2];
   assign of_row_addends[71:35] = { 1'h0, carries_0[34:0], 1'h0 };
+  assign carries_0[35] = 1'h0;
+  // Some bits of these nets follow from other bits of them, none from itself.
+  /* verilator lint_off UNOPTFLAT */
+  assign { lane_inputs[1415], lane_inputs[1389:695], lane_inputs[669:0] } = { token_1[1], s_axis_tuser[11:4], s_axis_tdata[511:480], lane_inputs[1439:1416], token_1[1], lane_inputs[1414:1390], s_axis_tuser[11:4], s_axis_tdata[479:448], lane_inputs[1439:1416], token_1[1], lane_inputs[1414:1390], s_axis_tuser[11:4], s_axis_tdata[447:416], lane_inputs[1439:1416], token_1[1], lane_inputs[1414:1390], s_axis_tuser[11:4], s_axis_tdata[415:384], lane_inputs[1439:1416], token_1[1], lane_inputs[1414:1390], s_axis_tuser[11:4], s_axis_tdata[383:352], lane_inputs[1439:1416], token_1[1], lane_inputs[1414:1390], s_axis_tuser[11:4], s_axis_tdata[351:320], lane_inputs[1439:1416], token_1[1], lane_inputs[1414:1390], s_axis_tuser[11:4], s_axis_tdata[319:288], lane_inputs[1439:1416], token_1[1], lane_inputs[1414:1390], s_axis_tuser[11:4], s_axis_tdata[287:256], lane_inputs[1439:1416], token_1[1], s_axis_tuser[11:4], s_axis_tdata[255:224], lane_inputs[1439:1416], token_1[1], lane_inputs[694:670], s_axis_tuser[11:4], s_axis_tdata[223:192], lane_inputs[1439:1416], token_1[1], lane_inputs[694:670], s_axis_tuser[11:4], s_axis_tdata[191:160], lane_inputs[1439:1416], token_1[1], lane_inputs[694:670], s_axis_tuser[11:4], s_axis_tdata[159:128], lane_inputs[1439:1416], token_1[1], lane_inputs[694:670], s_axis_tuser[11:4], s_axis_tdata[127:96], lane_inputs[1439:1416], token_1[1], lane_inputs[694:670], s_axis_tuser[11:4], s_axis_tdata[95:64], lane_inputs[1439:1416], token_1[1], lane_inputs[694:670], s_axis_tuser[11:4], s_axis_tdata[63:32], lane_inputs[1439:1416], token_1[1], lane_inputs[694:670], s_axis_tuser[11:4], s_axis_tdata[31:0] };
+  /* verilator lint_on UNOPTFLAT */
   assign token_0[3] = s_axis_tlast;
 endmodule
 `default_nettype wire

@@ -20,9 +20,12 @@ module mxsafe_softmax_core(
   m_axis_tlast,
   s_axis_summary_tdata,
   s_axis_summary_tvalid,
-  s_axis_summary_tready
+  s_axis_summary_tready,
+  lanes_en,
+  lane_inputs,
+  lane_outputs
 );
-  wire \$lane_0_en$not ;
+  wire \$lanes_en$not ;
   wire \$is_finished$equal ;
   wire \$takes_term$not ;
   wire \$loads_position_0$any ;
@@ -48,9 +51,8 @@ module mxsafe_softmax_core(
   wire [3:0] \$step$add ;
   wire \$is_between$or_2 ;
   wire \$is_between$not ;
-  wire \$row_0_total$or ;
-  wire \$lane_0_offset$or ;
-  wire [20:0] \$lane_0_offset$mux ;
+  wire \$lane_inputs_0_offset$or ;
+  wire [20:0] \$lane_inputs_0_offset$mux ;
   wire \$s_axis_tready$and ;
   wire \$s_axis_tready$not_2 ;
   wire \$s_axis_summary_tready$equal ;
@@ -93,29 +95,18 @@ module mxsafe_softmax_core(
   reg is_between;
   wire is_finished;
   reg is_second;
-  wire [18:0] lane_0_complement;
-  wire lane_0_en;
-  wire lane_0_invalid;
-  reg [20:0] lane_0_offset;
-  reg [9:0] lane_0_position;
-  wire [24:0] lane_0_term;
-  wire [31:0] lane_0_threshold;
-  reg [9:0] lane_10_position;
-  wire [24:0] lane_10_term;
-  wire [24:0] lane_11_term;
-  wire [24:0] lane_12_term;
-  wire [24:0] lane_13_term;
-  wire [24:0] lane_14_term;
-  wire [24:0] lane_15_term;
-  wire [24:0] lane_1_term;
-  wire [24:0] lane_2_term;
-  wire [24:0] lane_3_term;
-  wire [24:0] lane_4_term;
-  wire [24:0] lane_5_term;
-  wire [24:0] lane_6_term;
-  wire [24:0] lane_7_term;
-  wire [24:0] lane_8_term;
-  wire [24:0] lane_9_term;
+  // Some bits of these nets follow from other bits of them, none from itself.
+  /* verilator lint_off UNOPTFLAT */
+  output [2175:0] lane_inputs;
+  wire [2175:0] lane_inputs;
+  /* verilator lint_on UNOPTFLAT */
+  reg [20:0] \lane_inputs[0].offset ;
+  reg [9:0] \lane_inputs[0].position ;
+  reg [9:0] \lane_inputs[10].position ;
+  input [911:0] lane_outputs;
+  wire [911:0] lane_outputs;
+  output lanes_en;
+  wire lanes_en;
   reg last_1;
   reg last_2;
   reg last_3;
@@ -140,6 +131,7 @@ module mxsafe_softmax_core(
   wire [36:0] row_0_sum_to_1;
   wire [36:0] row_0_sum_to_2;
   reg [36:0] row_0_total;
+  wire row_0_total_changes;
   wire [20:0] row_constants_digits;
   wire [9:0] row_constants_position;
   wire [20:0] row_constants_start;
@@ -201,18 +193,18 @@ module mxsafe_softmax_core(
   reg [14:0] terms_from_8_bits_from_12;
   wire [14:0] terms_from_8_bits_from_12_sum_to_2;
   wire [14:0] terms_from_8_bits_from_12_sum_to_3;
-  assign \$lane_0_en$not  = ~ m_axis_tvalid;
-  assign lane_0_en = \$lane_0_en$not  | m_axis_tready;
+  assign \$lanes_en$not  = ~ m_axis_tvalid;
+  assign lanes_en = \$lanes_en$not  | m_axis_tready;
   assign row_is_known = s_axis_summary_tvalid | s_axis_tuser[2];
   assign row_starts = s_axis_tvalid & row_is_known;
   assign \$in_setup$not  = ~ is_second;
   assign \$in_setup$and  = is_between & \$in_setup$not ;
   assign \$in_setup$and_2  = \$in_setup$and  & row_starts;
-  assign in_setup = \$in_setup$and_2  & lane_0_en;
+  assign in_setup = \$in_setup$and_2  & lanes_en;
   assign \$in_finish$and  = is_between & is_second;
-  assign in_finish = \$in_finish$and  & lane_0_en;
+  assign in_finish = \$in_finish$and  & lanes_en;
   assign \$s_axis_tready$not  = ~ is_between;
-  assign \$s_axis_tready$and  = \$s_axis_tready$not  & lane_0_en;
+  assign \$s_axis_tready$and  = \$s_axis_tready$not  & lanes_en;
   assign \$s_axis_tready$not_2  = ~ rst;
   assign s_axis_tready = \$s_axis_tready$and  & \$s_axis_tready$not_2 ;
   assign takes_beat = s_axis_tready & s_axis_tvalid;
@@ -224,7 +216,7 @@ module mxsafe_softmax_core(
   assign \$takes_term$not  = ~ is_second;
   assign takes_term = takes_beat & \$takes_term$not ;
   assign takes_result = takes_beat & is_second;
-  assign adds_term = term_4 & lane_0_en;
+  assign adds_term = term_4 & lanes_en;
   assign \$loads_position_0$any  = | step;
   assign \$loads_position_0$not  = ~ \$loads_position_0$any ;
   assign loads_position_0 = in_setup & \$loads_position_0$not ;
@@ -238,40 +230,41 @@ module mxsafe_softmax_core(
   assign \$clears_sums$any  = | step;
   assign \$clears_sums$not  = ~ \$clears_sums$any ;
   assign clears_sums = in_setup & \$clears_sums$not ;
-  assign terms_from_0_bits_from_0_sum_to_1[12:0] = { 1'h0, lane_0_term[11:0] } + { 1'h0, lane_1_term[11:0] };
-  assign terms_from_0_bits_from_0_sum_to_2 = { 1'h0, terms_from_0_bits_from_0_sum_to_1[12:0] } + { 2'h0, lane_2_term[11:0] };
-  assign terms_from_0_bits_from_0_sum_to_3 = terms_from_0_bits_from_0_sum_to_2 + { 2'h0, lane_3_term[11:0] };
-  assign terms_from_4_bits_from_0_sum_to_1[12:0] = { 1'h0, lane_4_term[11:0] } + { 1'h0, lane_5_term[11:0] };
-  assign terms_from_4_bits_from_0_sum_to_2 = { 1'h0, terms_from_4_bits_from_0_sum_to_1[12:0] } + { 2'h0, lane_6_term[11:0] };
-  assign terms_from_4_bits_from_0_sum_to_3 = terms_from_4_bits_from_0_sum_to_2 + { 2'h0, lane_7_term[11:0] };
-  assign terms_from_8_bits_from_0_sum_to_1[12:0] = { 1'h0, lane_8_term[11:0] } + { 1'h0, lane_9_term[11:0] };
-  assign terms_from_8_bits_from_0_sum_to_2 = { 1'h0, terms_from_8_bits_from_0_sum_to_1[12:0] } + { 2'h0, lane_10_term[11:0] };
-  assign terms_from_8_bits_from_0_sum_to_3 = terms_from_8_bits_from_0_sum_to_2 + { 2'h0, lane_11_term[11:0] };
-  assign terms_from_12_bits_from_0_sum_to_1[12:0] = { 1'h0, lane_12_term[11:0] } + { 1'h0, lane_13_term[11:0] };
-  assign terms_from_12_bits_from_0_sum_to_2 = { 1'h0, terms_from_12_bits_from_0_sum_to_1[12:0] } + { 2'h0, lane_14_term[11:0] };
-  assign terms_from_12_bits_from_0_sum_to_3 = terms_from_12_bits_from_0_sum_to_2 + { 2'h0, lane_15_term[11:0] };
-  assign terms_from_0_bits_from_12_sum_to_1[13:0] = { 1'h0, lane_0_term[24:12] } + { 1'h0, lane_1_term[24:12] };
-  assign terms_from_0_bits_from_12_sum_to_2 = { 1'h0, terms_from_0_bits_from_12_sum_to_1[13:0] } + { 2'h0, lane_2_term[24:12] };
-  assign terms_from_0_bits_from_12_sum_to_3 = terms_from_0_bits_from_12_sum_to_2 + { 2'h0, lane_3_term[24:12] };
-  assign terms_from_4_bits_from_12_sum_to_1[13:0] = { 1'h0, lane_4_term[24:12] } + { 1'h0, lane_5_term[24:12] };
-  assign terms_from_4_bits_from_12_sum_to_2 = { 1'h0, terms_from_4_bits_from_12_sum_to_1[13:0] } + { 2'h0, lane_6_term[24:12] };
-  assign terms_from_4_bits_from_12_sum_to_3 = terms_from_4_bits_from_12_sum_to_2 + { 2'h0, lane_7_term[24:12] };
-  assign terms_from_8_bits_from_12_sum_to_1[13:0] = { 1'h0, lane_8_term[24:12] } + { 1'h0, lane_9_term[24:12] };
-  assign terms_from_8_bits_from_12_sum_to_2 = { 1'h0, terms_from_8_bits_from_12_sum_to_1[13:0] } + { 2'h0, lane_10_term[24:12] };
-  assign terms_from_8_bits_from_12_sum_to_3 = terms_from_8_bits_from_12_sum_to_2 + { 2'h0, lane_11_term[24:12] };
-  assign terms_from_12_bits_from_12_sum_to_1[13:0] = { 1'h0, lane_12_term[24:12] } + { 1'h0, lane_13_term[24:12] };
-  assign terms_from_12_bits_from_12_sum_to_2 = { 1'h0, terms_from_12_bits_from_12_sum_to_1[13:0] } + { 2'h0, lane_14_term[24:12] };
-  assign terms_from_12_bits_from_12_sum_to_3 = terms_from_12_bits_from_12_sum_to_2 + { 2'h0, lane_15_term[24:12] };
-  assign adds_terms = has_terms_1 & lane_0_en;
+  assign terms_from_0_bits_from_0_sum_to_1[12:0] = { 1'h0, lane_outputs[11:0] } + { 1'h0, lane_outputs[68:57] };
+  assign terms_from_0_bits_from_0_sum_to_2 = { 1'h0, terms_from_0_bits_from_0_sum_to_1[12:0] } + { 2'h0, lane_outputs[125:114] };
+  assign terms_from_0_bits_from_0_sum_to_3 = terms_from_0_bits_from_0_sum_to_2 + { 2'h0, lane_outputs[182:171] };
+  assign terms_from_4_bits_from_0_sum_to_1[12:0] = { 1'h0, lane_outputs[239:228] } + { 1'h0, lane_outputs[296:285] };
+  assign terms_from_4_bits_from_0_sum_to_2 = { 1'h0, terms_from_4_bits_from_0_sum_to_1[12:0] } + { 2'h0, lane_outputs[353:342] };
+  assign terms_from_4_bits_from_0_sum_to_3 = terms_from_4_bits_from_0_sum_to_2 + { 2'h0, lane_outputs[410:399] };
+  assign terms_from_8_bits_from_0_sum_to_1[12:0] = { 1'h0, lane_outputs[467:456] } + { 1'h0, lane_outputs[524:513] };
+  assign terms_from_8_bits_from_0_sum_to_2 = { 1'h0, terms_from_8_bits_from_0_sum_to_1[12:0] } + { 2'h0, lane_outputs[581:570] };
+  assign terms_from_8_bits_from_0_sum_to_3 = terms_from_8_bits_from_0_sum_to_2 + { 2'h0, lane_outputs[638:627] };
+  assign terms_from_12_bits_from_0_sum_to_1[12:0] = { 1'h0, lane_outputs[695:684] } + { 1'h0, lane_outputs[752:741] };
+  assign terms_from_12_bits_from_0_sum_to_2 = { 1'h0, terms_from_12_bits_from_0_sum_to_1[12:0] } + { 2'h0, lane_outputs[809:798] };
+  assign terms_from_12_bits_from_0_sum_to_3 = terms_from_12_bits_from_0_sum_to_2 + { 2'h0, lane_outputs[866:855] };
+  assign terms_from_0_bits_from_12_sum_to_1[13:0] = { 1'h0, lane_outputs[24:12] } + { 1'h0, lane_outputs[81:69] };
+  assign terms_from_0_bits_from_12_sum_to_2 = { 1'h0, terms_from_0_bits_from_12_sum_to_1[13:0] } + { 2'h0, lane_outputs[138:126] };
+  assign terms_from_0_bits_from_12_sum_to_3 = terms_from_0_bits_from_12_sum_to_2 + { 2'h0, lane_outputs[195:183] };
+  assign terms_from_4_bits_from_12_sum_to_1[13:0] = { 1'h0, lane_outputs[252:240] } + { 1'h0, lane_outputs[309:297] };
+  assign terms_from_4_bits_from_12_sum_to_2 = { 1'h0, terms_from_4_bits_from_12_sum_to_1[13:0] } + { 2'h0, lane_outputs[366:354] };
+  assign terms_from_4_bits_from_12_sum_to_3 = terms_from_4_bits_from_12_sum_to_2 + { 2'h0, lane_outputs[423:411] };
+  assign terms_from_8_bits_from_12_sum_to_1[13:0] = { 1'h0, lane_outputs[480:468] } + { 1'h0, lane_outputs[537:525] };
+  assign terms_from_8_bits_from_12_sum_to_2 = { 1'h0, terms_from_8_bits_from_12_sum_to_1[13:0] } + { 2'h0, lane_outputs[594:582] };
+  assign terms_from_8_bits_from_12_sum_to_3 = terms_from_8_bits_from_12_sum_to_2 + { 2'h0, lane_outputs[651:639] };
+  assign terms_from_12_bits_from_12_sum_to_1[13:0] = { 1'h0, lane_outputs[708:696] } + { 1'h0, lane_outputs[765:753] };
+  assign terms_from_12_bits_from_12_sum_to_2 = { 1'h0, terms_from_12_bits_from_12_sum_to_1[13:0] } + { 2'h0, lane_outputs[822:810] };
+  assign terms_from_12_bits_from_12_sum_to_3 = terms_from_12_bits_from_12_sum_to_2 + { 2'h0, lane_outputs[879:867] };
+  assign adds_terms = has_terms_1 & lanes_en;
   assign groups_from_0_bits_from_0_sum_to_1[14:0] = { 1'h0, terms_from_0_bits_from_0 } + { 1'h0, terms_from_4_bits_from_0 };
   assign groups_from_0_bits_from_0_sum_to_2 = { 1'h0, groups_from_0_bits_from_0_sum_to_1[14:0] } + { 2'h0, terms_from_8_bits_from_0 };
   assign groups_from_0_bits_from_0_sum_to_3 = groups_from_0_bits_from_0_sum_to_2 + { 2'h0, terms_from_12_bits_from_0 };
   assign groups_from_0_bits_from_12_sum_to_1[15:0] = { 1'h0, terms_from_0_bits_from_12 } + { 1'h0, terms_from_4_bits_from_12 };
   assign groups_from_0_bits_from_12_sum_to_2 = { 1'h0, groups_from_0_bits_from_12_sum_to_1[15:0] } + { 2'h0, terms_from_8_bits_from_12 };
   assign groups_from_0_bits_from_12_sum_to_3 = groups_from_0_bits_from_12_sum_to_2 + { 2'h0, terms_from_12_bits_from_12 };
-  assign adds_groups = has_groups_1 & lane_0_en;
+  assign adds_groups = has_groups_1 & lanes_en;
   assign row_0_sum_to_1 = row_0_total + { 21'h000000, groups_from_0_bits_from_0 };
   assign row_0_sum_to_2 = row_0_sum_to_1 + { 8'h00, groups_from_0_bits_from_12, 12'h000 };
+  assign row_0_total_changes = adds_groups | clears_sums;
   assign \$starts$equal  = step == 4'h1;
   assign starts = in_setup & \$starts$equal ;
   assign \$loads_start$any  = | step;
@@ -286,26 +279,25 @@ module mxsafe_softmax_core(
   assign \$step$add  = step + 4'h1;
   assign \$is_between$or_2  = s_axis_summary_tready | is_finished;
   assign \$is_between$not  = ~ \$is_between$or_2 ;
-  assign \$row_0_total$or  = adds_groups | clears_sums;
-  assign \$lane_0_offset$or  = starts | lowers_row_0;
-  assign \$lane_0_offset$mux  = starts ? start : lowered;
+  assign \$lane_inputs_0_offset$or  = starts | lowers_row_0;
+  assign \$lane_inputs_0_offset$mux  = starts ? start : lowered;
   always @(posedge clk)
     if (loads_start) start <= row_constants_start;
   always @(posedge clk)
-    if (\$row_0_total$or ) begin
+    if (row_0_total_changes) begin
       if (clears_sums) row_0_total <= 37'h0000000000;
       else row_0_total <= row_0_sum_to_2;
     end
   always @(posedge clk)
     if (rst) has_groups_1 <= 1'h0;
-    else if (lane_0_en) has_groups_1 <= has_terms_1;
+    else if (lanes_en) has_groups_1 <= has_terms_1;
   always @(posedge clk)
     if (adds_terms) groups_from_0_bits_from_12 <= groups_from_0_bits_from_12_sum_to_3;
   always @(posedge clk)
     if (adds_terms) groups_from_0_bits_from_0 <= groups_from_0_bits_from_0_sum_to_3;
   always @(posedge clk)
     if (rst) has_terms_1 <= 1'h0;
-    else if (lane_0_en) has_terms_1 <= term_4;
+    else if (lanes_en) has_terms_1 <= term_4;
   always @(posedge clk)
     if (adds_term) terms_from_12_bits_from_12 <= terms_from_12_bits_from_12_sum_to_3;
   always @(posedge clk)
@@ -327,41 +319,41 @@ module mxsafe_softmax_core(
   always @(posedge clk)
     if (loads_digits_0) digits_0 <= row_constants_digits;
   always @(posedge clk)
-    if (loads_position_1) lane_10_position <= row_constants_position;
+    if (loads_position_1) \lane_inputs[10].position  <= row_constants_position;
   always @(posedge clk)
-    if (loads_position_0) lane_0_position <= row_constants_position;
+    if (loads_position_0) \lane_inputs[0].position  <= row_constants_position;
   always @(posedge clk)
-    if (lane_0_en) m_axis_tlast <= last_3;
+    if (lanes_en) m_axis_tlast <= last_3;
   always @(posedge clk)
-    if (lane_0_en) last_3 <= last_2;
+    if (lanes_en) last_3 <= last_2;
   always @(posedge clk)
-    if (lane_0_en) last_2 <= last_1;
+    if (lanes_en) last_2 <= last_1;
   always @(posedge clk)
-    if (lane_0_en) last_1 <= s_axis_tlast;
+    if (lanes_en) last_1 <= s_axis_tlast;
   always @(posedge clk)
     if (rst) m_axis_tvalid <= 1'h0;
-    else if (lane_0_en) m_axis_tvalid <= result_3;
+    else if (lanes_en) m_axis_tvalid <= result_3;
   always @(posedge clk)
     if (rst) result_3 <= 1'h0;
-    else if (lane_0_en) result_3 <= result_2;
+    else if (lanes_en) result_3 <= result_2;
   always @(posedge clk)
     if (rst) result_2 <= 1'h0;
-    else if (lane_0_en) result_2 <= result_1;
+    else if (lanes_en) result_2 <= result_1;
   always @(posedge clk)
     if (rst) result_1 <= 1'h0;
-    else if (lane_0_en) result_1 <= takes_result;
+    else if (lanes_en) result_1 <= takes_result;
   always @(posedge clk)
     if (rst) term_4 <= 1'h0;
-    else if (lane_0_en) term_4 <= term_3;
+    else if (lanes_en) term_4 <= term_3;
   always @(posedge clk)
     if (rst) term_3 <= 1'h0;
-    else if (lane_0_en) term_3 <= term_2;
+    else if (lanes_en) term_3 <= term_2;
   always @(posedge clk)
     if (rst) term_2 <= 1'h0;
-    else if (lane_0_en) term_2 <= term_1;
+    else if (lanes_en) term_2 <= term_1;
   always @(posedge clk)
     if (rst) term_1 <= 1'h0;
-    else if (lane_0_en) term_1 <= takes_term;
+    else if (lanes_en) term_1 <= takes_term;
   always @(posedge clk)
     if (rst) step <= 4'h0;
     else if (\$step$differ ) step <= \$step$mux_3 ;
@@ -372,258 +364,39 @@ module mxsafe_softmax_core(
     if (\$is_between$any ) is_between <= 1'h1;
     else if (\$is_between$or ) is_between <= \$is_between$not ;
   always @(posedge clk)
-    if (\$lane_0_offset$or ) lane_0_offset <= \$lane_0_offset$mux ;
+    if (\$lane_inputs_0_offset$or ) \lane_inputs[0].offset  <= \$lane_inputs_0_offset$mux ;
   assign \$step$differ  = { \$is_between$or , ends_pass } != 2'h0;
   assign \$is_between$any  = | { rst, ends_pass };
   assign \$step$mux_2  = \$is_between$or  ? \$step$add  : 4'hx;
   assign \$step$mux_3  = ends_pass ? \$step$mux  : \$step$mux_2 ;
-  mxsafe_row_lane_no_norms lane_0 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_0),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[31:0]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
-    .power(m_axis_tdata[31:0]),
-    .rst(1'h0),
-    .term(lane_0_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_1 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_0),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[63:32]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
-    .power(m_axis_tdata[63:32]),
-    .rst(1'h0),
-    .term(lane_1_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_10 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_1),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[351:320]),
-    .offset(lane_0_offset),
-    .position(lane_10_position),
-    .power(m_axis_tdata[351:320]),
-    .rst(1'h0),
-    .term(lane_10_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_11 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_1),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[383:352]),
-    .offset(lane_0_offset),
-    .position(lane_10_position),
-    .power(m_axis_tdata[383:352]),
-    .rst(1'h0),
-    .term(lane_11_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_12 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_1),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[415:384]),
-    .offset(lane_0_offset),
-    .position(lane_10_position),
-    .power(m_axis_tdata[415:384]),
-    .rst(1'h0),
-    .term(lane_12_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_13 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_1),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[447:416]),
-    .offset(lane_0_offset),
-    .position(lane_10_position),
-    .power(m_axis_tdata[447:416]),
-    .rst(1'h0),
-    .term(lane_13_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_14 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_1),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[479:448]),
-    .offset(lane_0_offset),
-    .position(lane_10_position),
-    .power(m_axis_tdata[479:448]),
-    .rst(1'h0),
-    .term(lane_14_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_15 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_1),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[511:480]),
-    .offset(lane_0_offset),
-    .position(lane_10_position),
-    .power(m_axis_tdata[511:480]),
-    .rst(1'h0),
-    .term(lane_15_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_2 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_0),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[95:64]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
-    .power(m_axis_tdata[95:64]),
-    .rst(1'h0),
-    .term(lane_2_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_3 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_0),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[127:96]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
-    .power(m_axis_tdata[127:96]),
-    .rst(1'h0),
-    .term(lane_3_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_4 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_0),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[159:128]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
-    .power(m_axis_tdata[159:128]),
-    .rst(1'h0),
-    .term(lane_4_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_5 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_0),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[191:160]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
-    .power(m_axis_tdata[191:160]),
-    .rst(1'h0),
-    .term(lane_5_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_6 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_0),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[223:192]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
-    .power(m_axis_tdata[223:192]),
-    .rst(1'h0),
-    .term(lane_6_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_7 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_0),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[255:224]),
-    .offset(lane_0_offset),
-    .position(lane_0_position),
-    .power(m_axis_tdata[255:224]),
-    .rst(1'h0),
-    .term(lane_7_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_8 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_1),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[287:256]),
-    .offset(lane_0_offset),
-    .position(lane_10_position),
-    .power(m_axis_tdata[287:256]),
-    .rst(1'h0),
-    .term(lane_8_term),
-    .threshold(lane_0_threshold)
-  );
-  mxsafe_row_lane_no_norms lane_9 (
-    .clk(clk),
-    .complement(lane_0_complement),
-    .digits(digits_1),
-    .en(lane_0_en),
-    .invalid(lane_0_invalid),
-    .key(s_axis_tdata[319:288]),
-    .offset(lane_0_offset),
-    .position(lane_10_position),
-    .power(m_axis_tdata[319:288]),
-    .rst(1'h0),
-    .term(lane_9_term),
-    .threshold(lane_0_threshold)
-  );
   mxsafe_softmax_constants row_constants (
     .clk(clk),
-    .complement(lane_0_complement),
+    .complement(lane_inputs[2132:2114]),
     .digits(row_constants_digits),
     .en(in_setup),
     .factor(s_axis_summary_tdata[31:0]),
-    .invalid(lane_0_invalid),
+    .invalid(lane_inputs[2175]),
     .maximum(s_axis_summary_tdata[63:32]),
     .position(row_constants_position),
     .rst(1'h0),
     .spoilt(s_axis_tuser[2]),
     .start(row_constants_start),
-    .threshold(lane_0_threshold)
+    .threshold(lane_inputs[2103:2072])
   );
   mxsafe_softmax_logarithm sum_logarithm (
     .clk(clk),
-    .en(lane_0_en),
+    .en(lanes_en),
     .logarithm(sum_logarithm_logarithm),
     .rst(1'h0),
     .total(row_0_total)
   );
-  assign groups_from_0_bits_from_12_sum_to_1[16] = 1'h0;
   assign groups_from_0_bits_from_0_sum_to_1[15] = 1'h0;
+  assign m_axis_tdata = { lane_outputs[911:880], lane_outputs[854:823], lane_outputs[797:766], lane_outputs[740:709], lane_outputs[683:652], lane_outputs[626:595], lane_outputs[569:538], lane_outputs[512:481], lane_outputs[455:424], lane_outputs[398:367], lane_outputs[341:310], lane_outputs[284:253], lane_outputs[227:196], lane_outputs[170:139], lane_outputs[113:82], lane_outputs[56:25] };
+  // Some bits of these nets follow from other bits of them, none from itself.
+  /* verilator lint_off UNOPTFLAT */
+  assign { lane_inputs[2174:2133], lane_inputs[2113:2104], lane_inputs[2071:0] } = { \lane_inputs[0].offset , digits_1, \lane_inputs[10].position , s_axis_tdata[511:480], lane_inputs[2175], \lane_inputs[0].offset , digits_1, lane_inputs[2132:2114], \lane_inputs[10].position , lane_inputs[2103:2072], s_axis_tdata[479:448], lane_inputs[2175], \lane_inputs[0].offset , digits_1, lane_inputs[2132:2114], \lane_inputs[10].position , lane_inputs[2103:2072], s_axis_tdata[447:416], lane_inputs[2175], \lane_inputs[0].offset , digits_1, lane_inputs[2132:2114], \lane_inputs[10].position , lane_inputs[2103:2072], s_axis_tdata[415:384], lane_inputs[2175], \lane_inputs[0].offset , digits_1, lane_inputs[2132:2114], \lane_inputs[10].position , lane_inputs[2103:2072], s_axis_tdata[383:352], lane_inputs[2175], \lane_inputs[0].offset , digits_1, lane_inputs[2132:2114], \lane_inputs[10].position , lane_inputs[2103:2072], s_axis_tdata[351:320], lane_inputs[2175], \lane_inputs[0].offset , digits_1, lane_inputs[2132:2114], \lane_inputs[10].position , lane_inputs[2103:2072], s_axis_tdata[319:288], lane_inputs[2175], \lane_inputs[0].offset , digits_1, lane_inputs[2132:2114], \lane_inputs[10].position , lane_inputs[2103:2072], s_axis_tdata[287:256], lane_inputs[2175], \lane_inputs[0].offset , digits_0, lane_inputs[2132:2114], \lane_inputs[0].position , lane_inputs[2103:2072], s_axis_tdata[255:224], lane_inputs[2175], \lane_inputs[0].offset , digits_0, lane_inputs[2132:2114], \lane_inputs[0].position , lane_inputs[2103:2072], s_axis_tdata[223:192], lane_inputs[2175], \lane_inputs[0].offset , digits_0, lane_inputs[2132:2114], \lane_inputs[0].position , lane_inputs[2103:2072], s_axis_tdata[191:160], lane_inputs[2175], \lane_inputs[0].offset , digits_0, lane_inputs[2132:2114], \lane_inputs[0].position , lane_inputs[2103:2072], s_axis_tdata[159:128], lane_inputs[2175], \lane_inputs[0].offset , digits_0, lane_inputs[2132:2114], \lane_inputs[0].position , lane_inputs[2103:2072], s_axis_tdata[127:96], lane_inputs[2175], \lane_inputs[0].offset , digits_0, lane_inputs[2132:2114], \lane_inputs[0].position , lane_inputs[2103:2072], s_axis_tdata[95:64], lane_inputs[2175], \lane_inputs[0].offset , digits_0, lane_inputs[2132:2114], \lane_inputs[0].position , lane_inputs[2103:2072], s_axis_tdata[63:32], lane_inputs[2175], \lane_inputs[0].offset , digits_0, lane_inputs[2132:2114], \lane_inputs[0].position , lane_inputs[2103:2072], s_axis_tdata[31:0] };
+  /* verilator lint_on UNOPTFLAT */
+  assign groups_from_0_bits_from_12_sum_to_1[16] = 1'h0;
   assign terms_from_0_bits_from_0_sum_to_1[13] = 1'h0;
   assign terms_from_0_bits_from_12_sum_to_1[14] = 1'h0;
   assign terms_from_12_bits_from_0_sum_to_1[13] = 1'h0;

@@ -24,7 +24,6 @@ _OUTSIDE = "with the bit that decides the address is outside already, and the lo
 _CHAIN = "chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga"
 _NO_SIGN = "ReLU leaves no number with a sign"
 _TWO_TILES = "no more than two tiles are in flight, and only of three it would make a difference"
-_LARGE_SUM = "a row of so many weights that their sum has this bit does not fit the memory"
 _BEHIND_ERROR = "behind an error a queue runs nothing, and it is emptied before the next program"
 _SAME_BUS = "the pin has this value in every burst"
 _LONG_PROGRAM = "no program that is simulated has so many descriptors before an error"
@@ -88,7 +87,6 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("mxsf_layer_exact", "const0", "m_axis_tdata[487]"): _NO_SIGN,
     ("mxsf_layer_exact", "const0", "$eq$mxsf_layer_exact.v:91$5.A[0]"): _TWO_TILES,
     ("softmax", "const1", "core_s_axis_summary_tvalid[0]"): _SUMMARY,
-    ("softmax_core_beats", "cnot1", "row_3_total[15] by bit 43"): _LARGE_SUM,
     (f"vector_{_CHAIN}", "cnot0", "softmax.s_axis_tuser[31] by bit 22"): (
         "softmax takes factors without a sign"
     ),

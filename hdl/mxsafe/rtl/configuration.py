@@ -105,6 +105,8 @@ class Options(metaclass=_Checked):
     """Fields that the name of the module leaves to its base."""
     shown_if_not_default: ClassVar[frozenset[str]] = frozenset({"target"})
     """Fields that the parameters leave out where they are at their default, such as a target."""
+    fixed: ClassVar[frozenset[str]] = frozenset()
+    """Fields that stay at their default, of a class that has them from another one."""
 
     def _set(self, **values: object) -> None:
         """Give fields their final values, while the object is made."""
@@ -175,7 +177,7 @@ class Options(metaclass=_Checked):
     def parameters(self) -> dict[str, Any]:
         """All fields, those of options within among them, in values that JSON can hold."""
         found: dict[str, Any] = {}
-        left_out = self.shown_if_not_default - self._unusual().keys()
+        left_out = (self.shown_if_not_default | self.fixed) - self._unusual().keys()
         for name, value in self.decisive.items():
             if isinstance(value, Options):
                 found |= value.parameters

@@ -54,13 +54,11 @@ REGISTERS: Mapping[str, Mapping[str, _Targets]] = {
     "OperandMultiplier": {"block": (0, 3)},
     # Where it is known whether a lane has no number, a choice stands before the registers.
     "BlockConverter": {"entry": (0, 1), "waiting": (0, 1), "lowered": (0, 1)},
-    "Normalise": {"rows": (0, 1)},
     "NormaliseCore": {"squares": (0, 1), "multiply_stages": (3, 5)},
     # Behind a difference and its zeros, and within a product, behind sums of its rows.
     "RowLane": {"window": (0, 2), "distance": (0, 2), "product": (0, 1)},
     "RowReplay": {"rows": (0, 1)},
     "Rows": {"rows": (0, 1)},
-    "Softmax": {"rows": (0, 1)},
     "AxiWriter": {"next burst": (0, 1)},
     "BurstSplitter": {"burst": (0, 1)},
     "DescriptorCheck": {"kinds": (0, 1)},

@@ -51,7 +51,8 @@ class Unit(wiring.Component, Generic[C]):
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
-        for base in getattr(cls, "__orig_bases__", ()):
+        # A unit that is another one of fewer options says its configuration itself.
+        for base in vars(cls).get("__orig_bases__", ()):
             cls._configuration = get_args(base)[0]
 
     def __init__(self, configuration: C | None = None, **parameters: Any) -> None:

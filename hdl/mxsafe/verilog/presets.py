@@ -152,7 +152,7 @@ class Preset:
             for part, owner in parts.items()
             if owner is not None
             for option in fields(owner)
-            if option.name not in _STRUCTURE
+            if option.name not in _STRUCTURE | owner.fixed
         }
         for option, name in self.renamed.items():
             found[option] = found.pop(name)

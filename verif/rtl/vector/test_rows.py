@@ -1,6 +1,6 @@
 """Softmax, norms and sums of rows by one unit: bit for bit what the models give."""
 
-from dataclasses import fields, replace
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,6 @@ from verif.support.tests import refused
 from verif.support.units import generated, published
 
 STALLS: dict[str, Any] = {"stall_in": 0.2, "stall_out": 0.2}
-_NORMS = {"along": "beats", "gain": False, "bias": False, "statistics": False}
 _RESETS = (5, 60, 150)
 
 
@@ -53,17 +52,19 @@ def _kinds(module: Module) -> tuple[RowsConfiguration, dict[str, dict[str, int]]
 
 def _check_sums(simulator: str, module: Module, pins: dict[str, int], **options: Any) -> None:
     """A beat for each of several rows."""
-    rows = random_rows(_like_norms(module), 13, 30, longest=5)
+    rows = random_rows(module, 13, 30, longest=5)
     last = np.concatenate([np.arange(len(row)) == len(row) - 1 for row in rows])
     values = np.concatenate(rows)
+    given = "s_axis_tuser" in module.ports
+    user = {"s_axis_tuser": np.zeros(len(values), np.int64)} if given else {}
     streamed = check_stream(
         simulator,
         module,
         {
             "s_axis_tdata": values,
             "s_axis_tlast": last,
-            "s_axis_tuser": np.zeros(len(values), np.int64),
-        },
+        }
+        | user,
         {"m_axis_tlast": np.ones(len(rows), np.uint8)},
         clocks=3 * len(values) + len(rows) * module.latency,
         probe=(len(rows[0]), 1),
@@ -78,32 +79,23 @@ def _check_sums(simulator: str, module: Module, pins: dict[str, int], **options:
     assert_equal("sums", got, np.array(expected, np.int64).reshape(got.shape))
 
 
-def _like_norms(module: Module) -> Module:
-    return replace(module, parameters=module.parameters | _NORMS)
-
-
 def _check(simulator: str, module: Module, count: int, **options: Any) -> None:
     """All that the unit computes, on rows of all kinds."""
     config, kinds = _kinds(module)
     for name, pins in kinds.items():
         if name == "softmax":
-            assert config.softmax_core is not None
-            pauses = list(config.softmax_core.pauses)
-            like = {**module.parameters, "along": "beats", "pauses": pauses}
-            softmax = replace(module, parameters=like)
-            rows = random_softmax_rows(softmax, 3, count, beats=6) + corner_rows(softmax)[::8]
-            check_softmax(simulator, softmax, rows, steady=pins, **options)
+            rows = random_softmax_rows(module, 3, count, beats=6) + corner_rows(module)[::8]
+            check_softmax(simulator, module, rows, steady=pins, **options)
         elif name == "sum":
             _check_sums(simulator, module, pins, **options)
         else:
-            norm = _like_norms(module)
             centre = name == "layer_norm"
-            norm_rows = random_rows(norm, 7, count, longest=min(8, config.depth))
-            norm_rows += edge_rows(norm, 9, 2, 8, epsilon=1e-5, centre=centre)
+            norm_rows = random_rows(module, 7, count, longest=min(8, config.depth))
+            norm_rows += edge_rows(module, 9, 2, 8, epsilon=1e-5, centre=centre)
             centred = bool(pins["centred"]) if "centred" in pins else None
             check_rows(
                 simulator,
-                norm,
+                module,
                 norm_rows,
                 centred=centred,
                 steady=pins,
@@ -126,10 +118,11 @@ def test_all_kinds(target: Target, grade: Grade, simulator: str) -> None:
     [
         {"norms": False},
         {"softmax": False},
+        {"softmax": False, "sweeps": True},
         {"centre": False, "optional": False, "sums": False},
         {"optional": False, "sums": False, "registered": True},
     ],
-    ids=["softmax", "norms", "RMS and softmax", "layer and softmax"],
+    ids=["softmax", "norms", "norms in sweeps", "RMS and softmax", "layer and softmax"],
 )
 def test_some_kinds(parameters: dict[str, Any]) -> None:
     module = generated(Rows(**{"lanes": 2, "dividers": 1, "depth": 16} | parameters))
@@ -155,5 +148,13 @@ test_configurations_that_cannot_work = refused(
         ({"softmax": False, "norms": False}, "softmax must be set without norms"),
         ({"dividers": 3}, "dividers must divide the 16 rows side by side, not 3"),
         ({"depth": 48}, "depth must be a power of two, not 48"),
+        (
+            {"along": "lanes"},
+            "along must be beats in sweeps, and with both softmax and norms, not lanes",
+        ),
+        (
+            {"gain": True},
+            "softmax must not be set with gain, bias or statistics",
+        ),
     ],
 )

@@ -20,7 +20,7 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.rtl.vector.normalise_row import NormaliseRow
-from mxsafe.rtl.vector.row_lane import RowLane, shared_ports
+from mxsafe.rtl.vector.row_lane import RowLane, lane_ports
 from mxsafe.rtl.vector.sweeps import SWEEP
 from mxsafe.tables import MOST_IN_ROW, Grade
 from mxsafe.tables.normalise import MOST_VALUES
@@ -59,7 +59,7 @@ class NormaliseCoreConfiguration(Configuration):
         Whether results leave from registers even without gain and bias: for a unit behind that has
         no time to wait for them.
     shared : bool
-        Whether lanes are outside, for they do something else too, and sums do.
+        Whether lanes and sums do something else too.
     grade : {"compact", "fine"}
         How exact results are, see `mxsafe.model.normalisation.normalise`.
     target : {"asic", "fpga"}
@@ -220,11 +220,11 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     looked : In(1)
         With `sweeps`: the sweep for the largest value has ended. A beat says so.
     lanes_en : Out(1)
-        If lanes are `shared`: their clock enable, as for norms.
+        Clock enable of lanes (`RowLane`), which are outside.
     lane_inputs, lane_outputs : Out(array), In(array)
-        As well: what they are given, and what they give.
+        What they are given, and what they give.
     other : In(1)
-        As well: something else is done. Then there are no beats; steady.
+        If it is `shared`: something else is done. Then there are no beats; steady.
     adds, clears : In(1)
         As well, for something else: squares, as lanes give them, are to be added; sums are to
         become 0.
@@ -291,9 +291,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 if config.statistics
                 else {}
             ),
+            **lane_ports(config.lane.of_rows, config.lanes),
             **(
                 {
-                    **shared_ports(config.lane.of_rows, config.lanes),
                     "other": In(1),
                     "adds": In(1),
                     "clears": In(1),
@@ -336,7 +336,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         first = self._take(m, en, shared, more, passed, result)
         tokens = self._tokens(m, en, first, more)
         self._end(m, tokens[-1], passed, result)
-        lanes = [self._lane(m, platform, en, number) for number in range(config.lanes)]
+        m.d.comb += self.lanes_en.eq(en)
         factors = {
             name: [Value.cast(factor) for factor in getattr(self, f"s_axis_{name}").tdata]
             for name in ("gain", "bias")
@@ -347,9 +347,9 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 name: [kept(m, en, name, factor) for factor in each]
                 for name, each in factors.items()
             }
-        for number, (into, out) in enumerate(lanes):
-            self._connect(m, into, number, shared, tokens)
-            found: Value = out.result
+        for number in range(config.lanes):
+            self._connect(m, self.lane_inputs[number], number, shared, tokens)
+            found: Value = self.lane_outputs[number].result
             if config.holds_results:
                 found = kept(m, en, f"result_{number}", found)
             if config.affine:
@@ -359,17 +359,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 unit, row = self._of_lane(number, shared)
                 found = Mux(more, unit.sums[row], found)
             m.d.comb += self.m_axis.tdata[number].eq(found)
-        self._add_up(m, en, [out for _, out in lanes], shared, tokens)
-
-    def _lane(self, m: Module, platform: object, en: Signal, number: int) -> tuple[Any, Any]:
-        """What a lane is given, and what it gives."""
-        if self.config.shared:
-            if not number:
-                m.d.comb += self.lanes_en.eq(en)
-            return self.lane_inputs[number], self.lane_outputs[number]
-        lane = place(m, platform, f"lane_{number}", RowLane(self.config.lane))
-        m.d.comb += lane.en.eq(en)
-        return lane, lane
+        self._add_up(m, en, list(self.lane_outputs), shared, tokens)
 
     def _end(self, m: Module, token: data.View, passed: Signal, result: Signal) -> None:
         """Drive flags of the last stage: the end of a row without results, or a result."""

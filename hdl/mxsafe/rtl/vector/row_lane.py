@@ -110,7 +110,7 @@ class Ends(NamedTuple):
     outputs: data.StructLayout
 
 
-def shared_ports(ends: Ends, lanes: int) -> dict[str, Member]:
+def lane_ports(ends: Ends, lanes: int) -> dict[str, Member]:
     """Ports of a unit whose lanes are outside."""
     return {
         "lanes_en": Out(1),

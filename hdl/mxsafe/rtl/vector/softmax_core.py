@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -17,7 +16,7 @@ from mxsafe.rtl.vector.row_lane import (
     RowLane,
     RowLaneConfiguration,
     digits_of_factor,
-    shared_ports,
+    lane_ports,
 )
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
 from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
@@ -44,7 +43,7 @@ class SoftmaxCoreConfiguration(SoftmaxPartConfiguration, SoftmaxRowsConfiguratio
     longest : int
         Values of the longest row, a power of two.
     shared : bool
-        Along beats: whether lanes and sums are outside, for something else needs them too.
+        Along beats: whether sums are outside, for something else needs them and the lanes too.
     settling : int
         If they are `shared`: cycles from a term to its sum.
     grade, target
@@ -138,11 +137,11 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
     sweep : In(struct)
         With `sweeps`, see `SWEEP`. A row that is whole, or begins its first sweep, comes first.
     lanes_en : Out(1)
-        If lanes are `shared`: their clock enable, as for softmax.
+        Clock enable of lanes (`RowLane`), which are outside.
     lane_inputs, lane_outputs : Out(array), In(array)
-        As well: what they are given, and what they give.
+        What they are given, and what they give.
     adds, clears : Out(1)
-        As well: lanes have terms, which are to be added; sums are to become 0.
+        If sums are `shared`: lanes have terms, which are to be added; sums are to become 0.
     totals : In(array)
         As well: sums.
     of_row, loads : Out(struct), Out(rows)
@@ -175,9 +174,9 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             "s_axis": In(AxiStream(config.beat, user=config.flags)),
             "m_axis": Out(AxiStream(config.beat)),
             "s_axis_summary": In(AxiStream(config.summary, last=False)),
+            **lane_ports(config.lane.of_powers, config.lanes),
             **(
                 {
-                    **shared_ports(config.lane.of_powers, config.lanes),
                     "adds": Out(1),
                     "clears": Out(1),
                     "totals": In(data.ArrayLayout(config.logarithm.total_bits, config.lanes)),
@@ -199,7 +198,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         place(m, platform, "sum_logarithm", logarithm, reset=False)
         rows = [_Row(m, config, row) for row in range(config.rows)]
         self._constants(m, tokens, constants, rows)
-        terms = self._lanes(m, platform, tokens, constants, rows)
+        terms = self._lanes(m, tokens, constants, rows)
         self._sums(m, tokens, terms, rows)
         self._logarithms(m, tokens, constants, logarithm, rows)
 
@@ -249,12 +248,11 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
     def _lanes(
         self,
         m: Module,
-        platform: object,
         tokens: "_Tokens",
         constants: SoftmaxConstants,
         rows: "list[_Row]",
     ) -> list[Value]:
-        """The lanes; return their terms."""
+        """What lanes are given; return their terms."""
         positions = [
             Signal(POSITION, name=f"position_{copy}", reset_less=True) for copy in range(_POSITIONS)
         ]
@@ -265,7 +263,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         terms: list[Value] = []
         for number in range(self.config.lanes):
             row = rows[number % len(rows)]
-            into, out = self._lane(m, platform, tokens, number)
+            into, out = self.lane_inputs[number], self.lane_outputs[number]
             m.d.comb += [
                 into.key.eq(self.s_axis.tdata[number]),
                 into.threshold.eq(row.threshold),
@@ -278,22 +276,14 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             ]
             if not self.config.shared:
                 terms.append(out.term)
+        m.d.comb += self.lanes_en.eq(tokens.moves)
         if self.config.shared:
             m.d.comb += [
-                self.lanes_en.eq(tokens.moves),
                 self.adds.eq(tokens.term),
                 # Once all have been looked at: who needs sums next finds none.
                 self.clears.eq(tokens.finished),
             ]
         return terms
-
-    def _lane(self, m: Module, platform: object, tokens: "_Tokens", number: int) -> tuple[Any, Any]:
-        """What a lane is given, and what it gives."""
-        if self.config.shared:
-            return self.lane_inputs[number], self.lane_outputs[number]
-        lane = place(m, platform, f"lane_{number}", RowLane(self.config.lane), reset=False)
-        m.d.comb += lane.en.eq(tokens.moves)
-        return lane, lane
 
     def _digits(self, m: Module, tokens: "_Tokens", source: data.View) -> list[data.View]:
         """Registers for the digits, which have many loads: one for each group of lanes.
@@ -442,7 +432,7 @@ class _Row:
         self._load(m, adds, clear, _sum(m, f"{self._name}_sum", self._bits, [self.total, *terms]))
 
     def _load(self, m: Module, adds: Value, clear: Value, total: Value) -> None:
-        with m.If(adds | clear):
+        with m.If(named(m, f"{self._name}_total_changes", 1, adds | clear)):
             m.d.sync += self.total.eq(Mux(clear, 0, total))
 
 

@@ -208,11 +208,9 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         remaining = named(m, "remaining", len(left), Mux(begins, length, left))
         lowered = truncated(m, "remaining_after", len(left), remaining - lanes)
         rest = named(m, "remaining_after_or_0", len(left), Mux(remaining > lanes, lowered, 0))
+        next_count = [named(m, f"next_counts_{i}", 1, rest > i) for i in range(lanes)]
         with m.If(taken):
-            m.d.sync += [
-                left.eq(rest),
-                follow.eq(Cat(rest > lane for lane in range(lanes))),
-            ]
+            m.d.sync += [left.eq(rest), follow.eq(Cat(next_count))]
         first = named(m, "first_count", lanes, Cat(length > lane for lane in range(lanes)))
         counts = named(m, "counts", lanes, Mux(begins, first, follow))
         return list(counts)
@@ -331,7 +329,9 @@ def _halved(m: Module, name: str, values: list[_Number]) -> list[_Number]:
     for at, (left, right) in enumerate(zip(values[0::2], values[1::2], strict=False)):
         part = f"{name}_{at}"
         less = named(m, f"{part}_is_less", 1, left.magnitude < right.magnitude)
-        below_zero, above_zero = ~(right.negative & less), ~right.negative & less
+        # Whether the right one is larger, if the left one is below 0, and if it is not.
+        below_zero = named(m, f"{part}_rises_below_0", 1, ~(right.negative & less))
+        above_zero = named(m, f"{part}_rises_above_0", 1, ~right.negative & less)
         rises = named(m, f"{part}_rises", 1, Mux(left.negative, below_zero, above_zero))
         swap = named(m, f"{part}_is_right", 1, rises & right.counts)
         magnitude = named(m, part, None, Mux(swap, right.magnitude, left.magnitude))

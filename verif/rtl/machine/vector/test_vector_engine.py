@@ -172,6 +172,13 @@ def test_sweeps(grade: Grade, simulator: str, volume: Volume) -> None:
     check_engine(simulator, module, machine, tasks, interrupts=interrupts, **stalls)
 
 
+def test_sweeps_of_norms_alone() -> None:
+    """What finds the largest values is another unit where there is no softmax."""
+    machine = replace(SWEPT, reductions=("layer_norm", "rms_norm", "sum"))
+    tasks = sweep_tasks(machine, 5)
+    check_engine("verilator", vector_engine(machine), machine, tasks, stall_read=0.2)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("reduction", SWEPT.reductions)
 def test_the_longest_row(reduction: str) -> None:
