@@ -122,12 +122,13 @@ def gates(synthesis: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def vector_gates(synthesis: Mapping[str, Any]) -> dict[str, float]:
-    """Gates of functions, softmax and norms together, and those of the paper's three units."""
+    """Gates of functions, softmax and norms together, those of the paper's three units; ns."""
     parts = {part["name"]: part for part in gates(synthesis)}
     names = ("functions", "powers and roots", "softmax and norms")
     return {
         "ours": sum(parts[name]["ge"] for name in names),
         "paper": sum(parts[name]["paper_ge"] for name in names),
+        "ns": max(parts[name]["ns"] for name in names),
     }
 
 

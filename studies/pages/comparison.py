@@ -18,7 +18,7 @@ from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis.power import PERIOD, usual_netlist
 from studies.drawing import plain
 from studies.fan_out_of_four import FO4_PS
-from studies.pages import experiments
+from studies.pages import accelerator, experiments
 from studies.pages.synthesis import own_luts, published_luts
 from studies.synthesised import PAPER_GE, PAPER_PJ, Result, Synthesis, find, load, usual_numbers
 from verif.data import minilm
@@ -350,6 +350,20 @@ def draw(found: Sequence[Point]) -> "Figure":
     return figure
 
 
+_THREE = ("activation of four functions", "softmax", "layer_norm, no gain, no bias")
+"""Units by themselves that do what the paper's three vector units are called after."""
+
+
+def together(synthesis: Synthesis) -> dict[str, Any]:
+    """Gates of these together, and the longest of their paths."""
+    areas = [find(synthesis, name)["numbers"]["area"] for name in _THREE]
+    return {
+        "names": [f"`{name}`" for name in _THREE],
+        "ge": sum(area["ge"] for area in areas),
+        "ns": max(area["delay_ns"] for area in areas),
+    }
+
+
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""
     synthesis = load()
@@ -376,6 +390,8 @@ def values() -> dict[str, Any]:
         "front": pareto(found),
         "default": usual_numbers,
         "fastest": _fastest,
+        "three": together(synthesis),
+        "vector": accelerator.vector_gates(synthesis),
         "around": lambda name: find(synthesis, name)["numbers"],
         "tried": experiments.highlights(experiments.load()),
         "mac_clocks": _clocks(point.mac for point in found),
