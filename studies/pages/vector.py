@@ -4,6 +4,7 @@ From ``docs/synthesis.json``, ``docs/function_errors.json``, and what models mak
 real numbers. The references are float64: its errors are below 2^-50, ours above 2^-25.
 """
 
+import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from mxsafe.model.softmax import softmax
 from mxsafe.synthesis.power import PERIOD
 from mxsafe.tables import Grade
 from studies.function_errors import record
+from studies.pages import DOCS
 from studies.synthesised import PAPER_VECTOR, Synthesis, find, load, usual_numbers
 from studies.tables.activation import PROMISED
 from studies.vector_activity import ROW_BEATS
@@ -289,8 +291,8 @@ _LIMITS = {
     "of_row/reciprocal": "from the reciprocal deviation through the product of significands",
     "replay_memory": "from the memory of rows to the significand of a value",
     "affine": "within the product with the gain, or the sum with the bias",
-    "core.lane_": "within a lane, through the product of significands",
-    "core.of_row": "within the steps that find the reciprocal deviation",
+    "lane_": "within a lane, through the product of significands",
+    "norm.of_row": "within the steps that find the reciprocal deviation",
 }
 """Between what a longest path of a norm runs, by a part of the name of the net it begins at."""
 
@@ -318,6 +320,7 @@ def values() -> dict[str, Any]:
     return {
         "proved": {name: _with_argument(each) for name, each in record.published().items()},
         "measured": measured(),
+        "grades": json.loads((DOCS / "grades.json").read_text()),
         "find": lambda name: find(synthesis, name),
         "numbers": lambda name, technology: find(synthesis, name, technology)["numbers"],
         "default": usual_numbers,
