@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 import mxsafe as mx
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import BF16, MX_FORMATS
 from mxsafe.rtl.stream.operand_packer import OperandPacker
 from verif.support.manifest import Module
 from verif.support.stream_job import Streamed, check_stream
@@ -137,12 +137,49 @@ def test_other_sizes(fmt: str, parameters: dict[str, int]) -> None:
     check_packing("icarus", module, blocks, stall_in=0.2, stall_out=0.2)
 
 
+def check_numbers(simulator: str, module: Module, rows: int, **options: float) -> Streamed:
+    """Numbers without scales: rows of any length, each filled up to whole operand beats with 0."""
+    p = module.parameters
+    rng = np.random.default_rng(4)
+    lengths = rng.integers(1, 10, rows)
+    lengths[:9] = np.arange(1, 10)[:rows]
+    last = np.isin(np.arange(lengths.sum()), np.cumsum(lengths) - 1)
+    codes = rng.integers(1, 1 << BF16.width, (len(last), p["width"]))
+    beats, ends = [], []
+    for row in np.split(codes, np.cumsum(lengths)[:-1]):
+        whole = np.pad(row, ((0, -len(row) % p["lanes"]), (0, 0)))
+        beats += list(whole.reshape(-1, p["lanes"], p["width"]).swapaxes(1, 2))
+        ends += [False] * (len(whole) // p["lanes"] - 1) + [True]
+    return check_stream(
+        simulator,
+        module,
+        {"s_axis_tdata": codes, "s_axis_tlast": last},
+        {
+            "m_axis_tdata": np.array(beats).reshape(len(beats), -1),
+            "m_axis_tlast": np.array(ends),
+        },
+        **options,
+    )
+
+
+@pytest.mark.parametrize("stalls", some([(0.3, 0.1), (0.0, 0.0)]))
+def test_numbers_without_scales(simulator: str, stalls: tuple[float, float]) -> None:
+    module = generated(OperandPacker(format=BF16))
+    assert not [name for name in module.ports if name.endswith("tuser")]
+    rows = {"icarus": 40, "verilator": 200}[simulator]
+    check_numbers(simulator, module, rows, stall_in=stalls[0], stall_out=stalls[1])
+
+
 test_configurations_that_cannot_work = refused(
     OperandPacker,
     [
         ({"width": 0}, "width must be a positive integer, not 0"),
         ({"lanes": 3}, "lanes must be a power of two, not 3"),
         ({"groups": 3}, "groups must divide width 16, not 3"),
+        (
+            {"format": BF16, "groups": 2},
+            "groups must be None with bf16, which has no scales, not 2",
+        ),
         (
             {"format": MX_FORMATS["mxfp6_e2m3"], "width": 2},
             "width must make s_axis_tdata whole bytes, not 28 bits",

@@ -40,7 +40,9 @@ class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
     Attributes
     ----------
     a, w : In(16)
+        bfloat16 numbers.
     product : Out(32)
+        Their product in binary32.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -152,6 +154,7 @@ class BF16Mac(Unit[BF16MacConfiguration]):
     a, w : In(array of `lanes` codes of 16 bits)
         Lane ``i`` in bits ``[16*i +: 16]``.
     partial_sum : Out(32)
+        The dot product in binary32.
     """
 
     def ports(self) -> Mapping[str, Member]:

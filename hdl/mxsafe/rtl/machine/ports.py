@@ -17,6 +17,8 @@ WIDTHS = {
 """Bits of the fields of each kind of descriptor."""
 RUN_BITS = WIDTHS["load"]["count_0"]
 """Bits of the number of words that stand one after the other in memory."""
+KINDS = ("codes", "scales")
+"""Kinds of memories of operands; without scales there are the first alone."""
 
 
 class EnginePort(wiring.Signature):
@@ -65,7 +67,9 @@ class BufferWrite(wiring.Signature):
     depth : int
         Entries of the buffer.
     bits : int
-        Bits of an entry, which has two halves.
+        Bits of an entry.
+    parts : int
+        Words of an entry that are written by themselves: two halves, unless it says otherwise.
 
     Attributes
     ----------
@@ -75,19 +79,19 @@ class BufferWrite(wiring.Signature):
         It is taken.
     address : Out
         Number of an entry.
-    halves : Out(2)
-        Which halves of it are written.
+    halves : Out(parts)
+        Which parts of it are written.
     data : Out
-        The entry; a half that is not written does not matter.
+        The entry; a part that is not written does not matter.
     """
 
-    def __init__(self, depth: int, bits: int) -> None:
+    def __init__(self, depth: int, bits: int, parts: int = 2) -> None:
         super().__init__(
             {
                 "valid": Out(1),
                 "ready": In(1),
                 "address": Out(range(depth)),
-                "halves": Out(2),
+                "halves": Out(parts),
                 "data": Out(bits),
             }
         )

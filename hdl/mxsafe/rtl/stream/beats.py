@@ -5,21 +5,23 @@ Tested by `verif/rtl/stream/test_converter.py`.
 
 from amaranth.lib import data
 
-from mxsafe.formats import MXFormat
+from mxsafe.formats import FloatFormat, MXFormat
 
 
-def converted_beat(fmt: MXFormat, width: int, groups: int) -> data.StructLayout:
-    """A beat of a converter: codes of all values, then the scales of their blocks.
+def converted_beat(fmt: MXFormat | FloatFormat, width: int, groups: int) -> data.StructLayout:
+    """A beat of a converter: codes of all values, then the scales of their blocks, if there are.
 
     Parameters
     ----------
-    fmt : MXFormat
-        Format of the codes.
+    fmt : MXFormat or FloatFormat
+        Format of the codes; a scalar one has no scales.
     width : int
         Values in a beat.
     groups : int
         Blocks side by side in it.
     """
+    if isinstance(fmt, FloatFormat):
+        return data.StructLayout({"codes": data.ArrayLayout(fmt.width, width)})
     return data.StructLayout(
         {
             "codes": data.ArrayLayout(fmt.element.width, width),

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.formats import MXFormat
+from mxsafe.formats import FloatFormat, MXFormat
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.configuration import Configuration
@@ -24,15 +24,16 @@ class OperandPackerConfiguration(Configuration):
 
     Parameters
     ----------
-    format : MXFormat
-        Element format.
+    format : MXFormat or FloatFormat
+        Element format, or a scalar one such as `BF16`, whose beats have no scales.
     width : int
         Codes in a beat, one a column.
     lanes : int
         Beats in an operand beat, a power of two. With one the packer is combinational and has no
         clock.
     groups : int, optional
-        Scales in a beat, each for as many neighbouring columns; by default one a column.
+        Scales in a beat, each for as many neighbouring columns; by default one a column. None of
+        a scalar format.
 
     Raises
     ------
@@ -41,17 +42,37 @@ class OperandPackerConfiguration(Configuration):
         AXI4-Stream demands.
     """
 
-    format: MXFormat
+    format: MXFormat | FloatFormat
     width: Alike = 16
     lanes: AlikePower = 4
     groups: PositiveInteger | None = None
 
     def __post_init__(self) -> None:
-        self._settle(groups=self.width)
-        if self.width % self.scales:
+        if not self.scaled and self.groups is not None:
+            raise ValueError(
+                f"groups must be None with {self.format.name}, which has no scales, "
+                f"not {self.groups}"
+            )
+        self._settle(groups=self.width if self.scaled else 0)
+        if self.scaled and self.width % self.scales:
             raise ValueError(f"groups must divide width {self.width}, not {self.groups}")
         whole_bytes("width", "s_axis", self.converted)
         whole_bytes("width", "m_axis", self.operand)
+
+    @property
+    def scaled(self) -> bool:
+        """Whether there are scales."""
+        return isinstance(self.format, MXFormat)
+
+    @property
+    def code_width(self) -> int:
+        """Bits of a code."""
+        return self.format.element.width if isinstance(self.format, MXFormat) else self.format.width
+
+    @property
+    def flags(self) -> data.StructLayout | None:
+        """Layout of `tuser`, where there are blocks."""
+        return data.StructLayout({"block_last": 1}) if self.scaled else None
 
     @property
     def scales(self) -> int:
@@ -73,8 +94,8 @@ class OperandPackerConfiguration(Configuration):
     def operand(self) -> data.StructLayout:
         """Layout of an operand beat."""
         return operand_beat(
-            code_width=self.format.element.width,
-            scale_width=self.format.scale.width,
+            code_width=self.code_width,
+            scale_width=self.format.scale.width if isinstance(self.format, MXFormat) else 0,
             lanes=self.lanes,
             count=self.width,
         )
@@ -88,7 +109,8 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
     are registers for the codes of ``lanes - 1`` beats, and for nothing else.
 
     A block starts a new operand beat: where a block ends within one, code 0 takes the place of the
-    lanes that are missing, in a cycle for each, while the block's last beat waits.
+    lanes that are missing, in a cycle for each, while the block's last beat waits. Numbers of a
+    scalar format have no scales and no blocks: only a packet's end does that.
 
     Attributes
     ----------
@@ -109,10 +131,9 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
 
     def ports(self) -> Mapping[str, Member]:
         config = self.config
-        flags = data.StructLayout({"block_last": 1})
         return {
-            "s_axis": In(AxiStream(config.converted, user=flags)),
-            "m_axis": Out(AxiStream(config.operand, user=flags)),
+            "s_axis": In(AxiStream(config.converted, user=config.flags)),
+            "m_axis": Out(AxiStream(config.operand, user=config.flags)),
         }
 
     def fill(self, m: Module, platform: object) -> None:
@@ -130,20 +151,23 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
             )
             beats = self._gather(m, step, entering)
         for column in range(self.config.width):
-            # A tile's scale belongs to each of its columns.
-            group = column // (self.config.width // self.config.scales)
-            m.d.comb += [
-                self.m_axis.tdata.codes[column].as_value().eq(Cat(b[column] for b in beats)),
-                self.m_axis.tdata.scales[column].eq(self.s_axis.tdata.scales[group]),
-            ]
-        m.d.comb += [
-            self.m_axis.tlast.eq(self.s_axis.tlast),
-            self.m_axis.tuser.eq(self.s_axis.tuser),
-        ]
+            codes_out = self.m_axis.tdata.codes[column].as_value()
+            m.d.comb += codes_out.eq(Cat(beat[column] for beat in beats))
+            if self.config.scaled:
+                # A tile's scale belongs to each of its columns.
+                group = column // (self.config.width // self.config.scales)
+                scale = self.s_axis.tdata.scales[group]
+                m.d.comb += self.m_axis.tdata.scales[column].eq(scale)
+        m.d.comb += self.m_axis.tlast.eq(self.s_axis.tlast)
+        if self.config.scaled:
+            m.d.comb += self.m_axis.tuser.eq(self.s_axis.tuser)
 
     def _control(self, m: Module) -> tuple[Signal, Signal]:
         """When a lane is filled, and whether with zeros."""
-        ends_block = named(m, "ends_block", 1, self.s_axis.tuser.block_last | self.s_axis.tlast)
+        ends = self.s_axis.tlast
+        if self.config.scaled:
+            ends = self.s_axis.tuser.block_last | ends
+        ends_block = named(m, "ends_block", 1, ends)
         step, padding = Signal(name="step"), Signal(name="is_padding")
         lane = Signal(range(self.config.lanes), name="lane")
         full = named(m, "is_full", 1, lane.all())

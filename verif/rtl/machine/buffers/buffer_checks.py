@@ -56,10 +56,11 @@ class _Stimulus:
         """Write entries in the first rows, each for so many, through a port that goes first."""
         entries = np.repeat(places, rows)
         self.first = max(self.first, 2 * len(entries))
+        parts = self._ports[f"{port}_halves"].width
         for pin, values in (
             ("valid", 1 + 0 * entries),
             ("address", entries),
-            ("halves", 3 + 0 * entries),
+            ("halves", (1 << parts) - 1 + 0 * entries),
         ):
             name = f"{port}_{pin}"
             self.words[name][: len(entries)] = self._ports[name].words(values)
@@ -70,29 +71,29 @@ class _Stimulus:
 
 
 class _Memory:
-    """Entries of two halves and the register in front of them; None is what is not defined."""
+    """Entries of a few parts and the register in front of them; None is what is not defined."""
 
-    def __init__(self, depth: int, half_bits: int) -> None:
-        self._half = half_bits
-        self._entries: list[list[int | None]] = [[None, None] for _ in range(depth)]
-        self.shown: list[int | None] = [None, None]
+    def __init__(self, depth: int, part_bits: int, parts: int = 2) -> None:
+        self._part = part_bits
+        self._entries: list[list[int | None]] = [[None] * parts for _ in range(depth)]
+        self.shown: list[int | None] = [None] * parts
 
     def clock(
         self,
         read: int | None,
         write: tuple[int, int, int] | None,
-        halves: Sequence[int] = (0, 1),
+        parts: Sequence[int] | None = None,
     ) -> None:
-        """Read an address, some halves of it, and write ``(address, halves, data)``."""
-        for half in halves:
+        """Read an address, all or some parts of it, and write ``(address, parts, data)``."""
+        for part in range(len(self.shown)) if parts is None else parts:
             if read is not None:
-                same = write is not None and write[0] == read and write[1] >> half & 1
-                self.shown[half] = None if same else self._entries[read][half]
+                same = write is not None and write[0] == read and write[1] >> part & 1
+                self.shown[part] = None if same else self._entries[read][part]
         if write is not None:
             address, mask, data = write
-            for half in range(2):
-                if mask >> half & 1:
-                    self._entries[address][half] = data >> half * self._half & (1 << self._half) - 1
+            for part in range(len(self.shown)):
+                if mask >> part & 1:
+                    self._entries[address][part] = data >> part * self._part & (1 << self._part) - 1
 
 
 def _compare(what: str, first: int, log: dict[str, Words], expected: dict[str, list[Any]]) -> None:
@@ -122,23 +123,23 @@ def check_operand_buffer(simulator: str, module: Module, rows: int) -> None:
     stimulus = _Stimulus(module, rows, {"rst": 0.0})
     code_places, scale_places = _places(sizes["beats"]), _places(sizes["beats"] // 4)
     stimulus.use([f"{writer}_codes" for writer in writers] + ["codes"], code_places)
-    stimulus.use([f"{writer}_scales" for writer in writers], scale_places)
-    if sizes["reads_words"]:
-        stimulus.use(["scales"], scale_places)
-    else:
-        stimulus.use(["scales"], np.concatenate([2 * scale_places, 2 * scale_places + 1]))
     stimulus.fill("vector_codes", code_places)
-    stimulus.fill("vector_scales", scale_places)
+    word = sizes["word_bits"]
+    kinds = [("codes", sizes["beats"], word, sizes.get("words", 2))]
+    if sizes.get("scaled", True):
+        kinds.append(("scales", sizes["beats"] // 4, word // 2, 2))
+        stimulus.use([f"{writer}_scales" for writer in writers], scale_places)
+        if sizes["reads_words"]:
+            stimulus.use(["scales"], scale_places)
+        else:
+            stimulus.use(["scales"], np.concatenate([2 * scale_places, 2 * scale_places + 1]))
+        stimulus.fill("vector_scales", scale_places)
     first = stimulus.first
     log = run_lockstep(simulator, module, stimulus.words, unsettled=first)
     pins = {name: stimulus.values(log, name) for name in log}
     expected: dict[str, list[Any]] = {}
-    word = sizes["word_bits"]
-    for kind, depth, bits in (
-        ("codes", sizes["beats"], word),
-        ("scales", sizes["beats"] // 2, word // 2),
-    ):
-        memory = _Memory(depth if kind == "codes" else depth // 2, bits)
+    for kind, depth, bits, count in kinds:
+        memory = _Memory(depth, bits, count)
         odd: int | None = None
         shown: list[Any] = []
         readies: dict[str, list[Any]] = {writer: [] for writer in writers}

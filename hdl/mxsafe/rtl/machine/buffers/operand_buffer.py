@@ -1,4 +1,4 @@
-"""A buffer of operands: codes by beats in two halves, and the scales of their blocks."""
+"""A buffer of operands: codes by beats of several words, and the scales of their blocks."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,10 +15,12 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Part, Unit, place
-from mxsafe.validation import PositiveInteger
+from mxsafe.validation import AlikePower, PositiveInteger
 
 WRITERS = ("vector", "load")
 """Who writes, in the order in which they go first."""
+_HALVES = 2
+"""Entries of a word of scales."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,9 +30,13 @@ class OperandBufferConfiguration(Configuration):
     Parameters
     ----------
     word_bits : int
-        Bits of a word: half a beat of codes, or two entries of scales.
+        Bits of a word: part of a beat of codes, or two entries of scales.
     beats : int
         Beats of codes, a multiple of 4, at least 8, and twice as many as entries of scales.
+    words : int
+        Words of a beat of codes, a power of two from 2 on.
+    scaled : bool
+        Whether codes have scales; else there is neither a memory nor a port for them.
     writers : int
         2 where the vector engine and the load engine write, 1 where the vector engine does alone.
     reads_words : bool
@@ -39,8 +45,12 @@ class OperandBufferConfiguration(Configuration):
         What it is built for: for an FPGA what is written waits in a register for a cycle.
     """
 
+    shown_if_not_default = frozenset({"words", "scaled", "target"})
+
     word_bits: PositiveInteger = 256
     beats: PositiveInteger = 2048
+    words: AlikePower = _HALVES
+    scaled: bool = True
     writers: PositiveInteger = 2
     reads_words: bool = False
     target: Target = "asic"
@@ -50,8 +60,12 @@ class OperandBufferConfiguration(Configuration):
             raise ValueError(f"word_bits must be a multiple of 16, not {self.word_bits}")
         if self.beats < 8 or self.beats % 4:
             raise ValueError(f"beats must be a multiple of 4 from 8 on, not {self.beats}")
+        if self.words < _HALVES:
+            raise ValueError(f"words must be {_HALVES} or more, not {self.words}")
         if self.writers > len(WRITERS):
             raise ValueError(f"writers must be 1 or 2, not {self.writers}")
+        if self.reads_words and not self.scaled:
+            raise ValueError("reads_words must be False without scales, not True")
 
     latency = 1
     """Cycles from an address to what stands there."""
@@ -64,12 +78,20 @@ class OperandBufferConfiguration(Configuration):
     @property
     def beat_bits(self) -> int:
         """Bits of a beat of codes."""
-        return 2 * self.word_bits
+        return self.words * self.word_bits
 
     @property
     def entry_bits(self) -> int:
         """Bits of an entry of scales."""
         return self.word_bits // 2
+
+    @property
+    def writes(self) -> dict[str, BufferWrite]:
+        """Ports to write, by kind."""
+        codes = BufferWrite(self.beats, self.beat_bits, self.words)
+        if not self.scaled:
+            return {"codes": codes}
+        return {"codes": codes, "scales": BufferWrite(self.entries // 2, self.word_bits)}
 
     @property
     def scales_read(self) -> MemoryRead:
@@ -89,7 +111,8 @@ class OperandBufferConfiguration(Configuration):
 class OperandBuffer(Unit[OperandBufferConfiguration]):
     """Codes and scales of operands, written by halves of a beat and single entries.
 
-    Codes and scales are memories apart, each with a port to read of its own. The vector engine goes
+    A beat of more `words` than two is written by these. Codes and scales are memories apart, each
+    with a port to read of its own; of codes without scales there is one. The vector engine goes
     first where two want to write to codes, or to scales, in one cycle. For an FPGA what is read in
     the cycle behind the one in which it was written is not defined either.
 
@@ -110,40 +133,24 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         writes = {
             f"{writer}_{kind}": In(signature)
             for writer in WRITERS[: config.writers]
-            for kind, signature in (
-                ("codes", BufferWrite(config.beats, config.beat_bits)),
-                ("scales", BufferWrite(config.entries // 2, config.word_bits)),
-            )
+            for kind, signature in config.writes.items()
         }
-        return {
-            **writes,
-            "codes": In(MemoryRead(config.beats, config.beat_bits)),
-            "scales": In(config.scales_read),
-        }
+        reads = {"codes": In(MemoryRead(config.beats, config.beat_bits))}
+        if config.scaled:
+            reads["scales"] = In(config.scales_read)
+        return {**writes, **reads}
 
     def fill(self, m: Module, platform: object) -> None:
         config = self.config
-        code_halves = self._place_halves(m, platform, "codes", config.codes)
-        scale_halves = self._place_halves(m, platform, "scales", config.scales)
-        for half in code_halves:
-            m.d.comb += [
-                half.read_en.eq(self.codes.en),
-                half.read_address.eq(self.codes.address),
-            ]
-        m.d.comb += self.codes.data.eq(Cat(half.read_data for half in code_halves))
-        if self.config.reads_words:
-            self._read_words(m, scale_halves)
-        else:
-            self._read_entries(m, scale_halves)
-
-    def _read_words(self, m: Module, halves: Sequence[BeatMemory]) -> None:
-        """Two entries side by side at a time."""
-        for half in halves:
-            m.d.comb += [
-                half.read_en.eq(self.scales.en),
-                half.read_address.eq(self.scales.address),
-            ]
-        m.d.comb += self.scales.data.eq(Cat(half.read_data for half in halves))
+        memories = {"codes": (config.words, config.codes), "scales": (_HALVES, config.scales)}
+        parts = {
+            kind: self._place_parts(m, platform, kind, *memories[kind]) for kind in config.writes
+        }
+        _read_together(m, self.codes, parts["codes"])
+        if config.reads_words:
+            _read_together(m, self.scales, parts["scales"])
+        elif config.scaled:
+            self._read_entries(m, parts["scales"])
 
     def _read_entries(self, m: Module, halves: Sequence[BeatMemory]) -> None:
         """Of two entries side by side only the one that is wanted."""
@@ -159,10 +166,10 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         even, odd = halves
         m.d.comb += self.scales.data.eq(Mux(is_odd, odd.read_data, even.read_data))
 
-    def _place_halves(
-        self, m: Module, platform: object, kind: str, config: BeatMemoryConfiguration
+    def _place_parts(
+        self, m: Module, platform: object, kind: str, count: int, config: BeatMemoryConfiguration
     ) -> list[BeatMemory]:
-        """Both halves of a kind of memory, with those who write to them."""
+        """All parts of a kind of memory, with those who write to them."""
         writers: list[Any] = [
             getattr(self, f"{writer}_{kind}") for writer in WRITERS[: self.config.writers]
         ]
@@ -180,7 +187,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         data = Mux(first.valid, first.data, last.data)
         written: tuple[Value, ...] = (
             named(m, f"{kind}_address", len(address), address),
-            named(m, f"{kind}_halves", 2, halves),
+            named(m, f"{kind}_halves", count, halves),
             named(m, f"{kind}_data", len(data), data),
         )
         # The memories lie all over the device: what they get comes from registers.
@@ -188,7 +195,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         valid = held(m, f"{kind}_is_held", writes, registers, reset=True)
         written = tuple(held(m, f"{value.name}_held", value, registers) for value in written)
         placed = []
-        for number in range(2):
+        for number in range(count):
             memory = place(m, platform, f"{kind}_{number}", BeatMemory(config))
             m.d.comb += [
                 memory.write_en.eq(valid & written[1][number]),
@@ -197,3 +204,10 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
             ]
             placed.append(memory)
         return placed
+
+
+def _read_together(m: Module, port: Any, parts: Sequence[BeatMemory]) -> None:
+    """Parts side by side at a time."""
+    for part in parts:
+        m.d.comb += [part.read_en.eq(port.en), part.read_address.eq(port.address)]
+    m.d.comb += port.data.eq(Cat(part.read_data for part in parts))

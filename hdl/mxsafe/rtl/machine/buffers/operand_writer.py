@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine import description
@@ -15,7 +14,7 @@ from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGenerator,
     RowAddressGeneratorConfiguration,
 )
-from mxsafe.rtl.machine.ports import WIDTHS, BufferWrite
+from mxsafe.rtl.machine.ports import KINDS, WIDTHS, BufferWrite
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
@@ -24,8 +23,8 @@ from mxsafe.validation import PositiveInteger
 
 TARGETS = tuple(description.TARGETS.members)
 """Buffers, in the order of their numbers."""
-KINDS = ("codes", "scales")
-"""Kinds of data in each of them."""
+FIELDS = {"codes": ("out", "out_stride"), "scales": ("out_scales", "out_scale_stride")}
+"""By kind the fields of a descriptor that say where rows begin, and what lies between two."""
 _WIDTHS = WIDTHS["vector"]
 
 
@@ -36,7 +35,7 @@ class OperandWriterConfiguration(Configuration):
     Parameters
     ----------
     packer : OperandPackerConfiguration
-        What gives operand beats, with a scale for each column.
+        What gives operand beats, perhaps with a scale for each column.
     beats : tuple of int
         Operand beats that each of `TARGETS` holds, and half as many scale entries: multiples of 4.
     later : bool
@@ -66,6 +65,21 @@ class OperandWriterConfiguration(Configuration):
         return self.walks["codes"].latency
 
     @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of data that there are."""
+        return KINDS if self.packer.scaled else KINDS[:1]
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of a code in a buffer: whole bytes."""
+        return -(-self.packer.code_width // 8) * 8
+
+    @property
+    def words(self) -> int:
+        """Words of an operand beat: the codes of half the columns, in a byte each, are one."""
+        return 2 * self.code_bits // 8
+
+    @property
     def entries(self) -> tuple[int, ...]:
         """Scale entries that each of `TARGETS` holds."""
         return tuple(beats // 2 for beats in self.beats)
@@ -73,16 +87,14 @@ class OperandWriterConfiguration(Configuration):
     @property
     def walks(self) -> dict[str, RowAddressGeneratorConfiguration]:
         """Address generator configurations, by kind."""
-        fields = {
-            "codes": (self.beats, "out", "out_stride"),
-            "scales": (self.entries, "out_scales", "out_scale_stride"),
-        }
-        return {
-            kind: RowAddressGeneratorConfiguration(
-                depth=max(sizes), address_bits=_WIDTHS[origin], stride_bits=_WIDTHS[stride]
+        depths = {"codes": max(self.beats), "scales": max(self.entries)}
+        found = {}
+        for kind in self.kinds:
+            origin, stride = (_WIDTHS[field] for field in FIELDS[kind])
+            found[kind] = RowAddressGeneratorConfiguration(
+                depth=depths[kind], address_bits=origin, stride_bits=stride
             )
-            for kind, (sizes, origin, stride) in fields.items()
-        }
+        return found
 
     @property
     def write_ports(self) -> dict[str, BufferWrite]:
@@ -90,13 +102,17 @@ class OperandWriterConfiguration(Configuration):
         width, lanes = self.packer.width, self.packer.lanes
         ports = {}
         for name, beats, entries in zip(TARGETS, self.beats, self.entries, strict=True):
-            ports[f"{name}_codes"] = BufferWrite(beats, 8 * width * lanes)
-            ports[f"{name}_scales"] = BufferWrite(entries // 2, 2 * 8 * width)
+            ports[f"{name}_codes"] = BufferWrite(beats, self.code_bits * width * lanes, self.words)
+            if self.packer.scaled:
+                ports[f"{name}_scales"] = BufferWrite(entries // 2, 2 * 8 * width)
         return ports
 
 
 class OperandWriter(Unit[OperandWriterConfiguration]):
     """Writes each operand beat, a byte for each code, and with the last of a block its scales.
+
+    A code of 16 bits takes two bytes. Without scales, as the packer has them, there are no ports
+    for these.
 
     Attributes
     ----------
@@ -134,9 +150,7 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             "start": In(1),
             "target": In(range(len(TARGETS))),
             **rows,
-            "s_axis": In(
-                AxiStream(config.packer.operand, user=data.StructLayout({"block_last": 1}))
-            ),
+            "s_axis": In(AxiStream(config.packer.operand, user=config.packer.flags)),
             **{name: Out(port) for name, port in config.write_ports.items()},
             "row_written": Out(1),
             "outside": Out(1),
@@ -149,18 +163,19 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             named(m, f"is_{name}", 1, ~(self.target ^ number).any())
             for number, name in enumerate(TARGETS)
         ]
-        wanted = {
-            "codes": s_axis.tvalid,
-            "scales": s_axis.tvalid & s_axis.tuser.block_last,
-        }
+        wanted = {"codes": s_axis.tvalid}
+        if self.config.packer.scaled:
+            wanted["scales"] = s_axis.tvalid & s_axis.tuser.block_last
         finished, served, outside, offered = [], [], [], []
         for kind, walk_config in self.config.walks.items():
             walk = place(m, platform, f"{kind}_walk", RowAddressGenerator(walk_config), reset=False)
-            written = noted(
-                Signal(name=f"{kind}_written"),
-                "Codes and scales of a beat go to different memories, perhaps in different "
-                "cycles: what is written already waits for the other kind.",
-            )
+            written: Value = Const(0, 1)
+            if len(wanted) > 1:
+                written = noted(
+                    Signal(name=f"{kind}_written"),
+                    "Codes and scales of a beat go to different memories, perhaps in different "
+                    "cycles: what is written already waits for the other kind.",
+                )
             wants = named(m, f"{kind}_wanted", 1, wanted[kind] & ~written)
             fits = Cat(walk.address < size for size in sizes[kind])
             within = named(m, f"{kind}_within", 1, ~walk.outside & (fits & Cat(*is_target)).any())
@@ -194,21 +209,22 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
             self.outside.eq(Cat(*outside).any()),
         ]
         for written, takes in finished:
-            m.d.sync += written.eq((written | takes) & ~done)
+            if len(wanted) > 1:
+                m.d.sync += written.eq((written | takes) & ~done)
 
     def _write(self, m: Module, kind: str, offers: Sequence[Value], address: Value) -> Value:
         """Offer what there is to the buffer that it is for; return whether it is taken."""
-        width = self.config.packer.format.element.width
+        width, code_bits = self.config.packer.code_width, self.config.code_bits
         values = Value.cast(getattr(self.s_axis.tdata, kind))
         if kind == "codes":
             count = len(values) // width
             codes = (values.word_select(at, width) for at in range(count))
-            values = Cat(Cat(code, Const(0, 8 - width)) for code in codes)
+            values = Cat(Cat(code, Const(0, code_bits - width)) for code in codes)
         taken = []
         for name, offer in zip(TARGETS, offers, strict=True):
             port: Any = getattr(self, f"{name}_{kind}")
             if kind == "codes":
-                entry, halves, beat = address, 0b11, values
+                entry, halves, beat = address, (1 << self.config.words) - 1, values
             else:
                 # Two entries are a word.
                 entry, is_odd = address[1:], address[0]
