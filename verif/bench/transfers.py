@@ -229,7 +229,8 @@ class Loading(Engine):
         """All writes, and how many there were when each descriptor was done."""
         *places, data = zip(*self.writes, strict=True) if self.writes else [()] * 4
         numbers = dict(zip(("buffer", "address", "halves"), places, strict=True))
-        words = packed(2 * self._bits, data)
+        widest = max(len(getattr(self.dut, f"{name}_data")) for name in self.buffers)
+        words = packed(widest, data)
         return {"data": words, **numbers, "done_after": [*self.done_after]}
 
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.machine.ports import KINDS
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -44,6 +45,11 @@ class PartConfiguration(Configuration):
 
     def __hash__(self) -> int:
         return hash((type(self), *self.decisive.values()))
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Kinds of memories of operands: codes, and scales if the machine has them."""
+        return KINDS if self.machine.scaled else KINDS[:1]
 
     @property
     def _for_target(self) -> list[str]:

@@ -15,6 +15,8 @@ from verif.rtl.machine.dma.transfer_checks import (
     descriptor,
     load_engine,
     long_loops,
+    machine_of,
+    names_of,
     random_loads,
     single_steps,
 )
@@ -24,6 +26,11 @@ from verif.support.units import published
 _FOUR = {"format_w": "mxfp4_e2m1"}
 _MACHINES = ({"rows": 16, **_FOUR}, {"rows": 8, **_FOUR}, {"rows": 4}, {"rows": 16})
 """Options of machines, with codes that are packed and without."""
+_WITHOUT_SCALES = tuple({"rows": rows, "arithmetic": "bf16"} for rows in (16, 8, 4))
+"""The same of machines whose codes are of two bytes and have no scales."""
+
+
+_past_the_end = partial(descriptor, "load")
 
 
 @pytest.mark.one_simulator("verilator")
@@ -37,15 +44,38 @@ def test_random_descriptors(
     check_loads(simulator, module, random_loads(options["rows"], module, count), traffic)
 
 
+@pytest.mark.parametrize("options", some(_WITHOUT_SCALES), ids=["16", "8", "4"])
+def test_codes_of_two_bytes(simulator: str, options: dict[str, Any]) -> None:
+    """No scales, beats of four words, and tiles of wide codes that are transposed."""
+    module = load_engine(**options)
+    assert not [name for name in module.ports if "scales" in name]
+    count = {"icarus": 20, "verilator": 60}[simulator]
+    check_loads(simulator, module, random_loads(options["rows"], module, count), LIVELY)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        _past_the_end("a_codes", 247, count_0=10),
+        _past_the_end("w_codes", 400),
+        # The last word stands beside one that fits.
+        _past_the_end("a_codes", 249, count_0=8, transpose=1, step_0=2),
+        _past_the_end("a_codes", (1 << 17) - 1, count_0=8, transpose=1, step_0=0),
+    ],
+    ids=range(4),
+)
+def test_wide_codes_past_the_end(wrong: Instruction) -> None:
+    module = load_engine(**_WITHOUT_SCALES[0])
+    instructions = [*random_loads(4, module, 5), wrong]
+    check_loads("icarus", module, instructions, LIVELY, error="address")
+
+
 def test_stops(volume: Volume) -> None:
     """It runs again after a reset, whenever it was stopped."""
     module = load_engine(**_FOUR)
     traffic = Traffic(**{**LIVELY.options, "stops": (*range(1, 60, volume(9, 4, 4)), 111, 250)})
     instructions = random_loads(3, module, 20)
     check_loads("icarus", module, instructions, traffic, under_way=1)
-
-
-_past_the_end = partial(descriptor, "load")
 
 
 @pytest.mark.parametrize(
@@ -94,7 +124,7 @@ def test_published_ones(name: str) -> None:
     check_loads("verilator", module, instructions, traffic)
     # One word further than the last descriptor of each buffer; a place whose only bit is beyond it.
     wrong = [_past_the_end("vector", 1 << 16, widen=widen) for widen in (0, 1)]
-    for buffer in LOAD_BUFFERS.members:
+    for buffer in names_of("load", machine_of(module)):
         last = [one for one in ends if one["buffer"] == LOAD_BUFFERS[buffer]][-1]
         wrong.append(_past_the_end(buffer, last["to"] + 1, count_0=last["count_0"]))
     for one in wrong:
@@ -115,6 +145,31 @@ def test_far_steps(name: str) -> None:
     right = at_the_ends("load", module)[0]
     for wrong in single_steps("load", module, within=False):
         check_loads("verilator", module, [right, wrong], Traffic(), error="address")
+
+
+def test_wide_codes_a_word_a_clock() -> None:
+    """Transposed words of two bytes a code: one descriptor after the other, at the full rate."""
+    module = load_engine(**_WITHOUT_SCALES[0])
+    tiles = [
+        _past_the_end(
+            "a_codes",
+            0,
+            count_0=8,
+            count_1=2,
+            count_2=6,
+            transpose=1,
+            stride_1=8,
+            stride_2=16,
+            step_0=4,
+            step_1=2,
+            step_2=16,
+        )
+        for _ in range(3)
+    ]
+    result = check_loads("verilator", module, tiles, Traffic(latency=(30, 30)))
+    words = 3 * 8 * 2 * 6
+    # A descriptor's last group leaves before the next one's first word enters.
+    assert words < result["clocks"] <= words + 3 * 8 + 30 + module.latency + 12
 
 
 @pytest.mark.parametrize(("transpose", "target"), [(0, "asic"), (1, "asic"), (0, "fpga")])

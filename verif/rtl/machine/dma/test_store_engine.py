@@ -15,6 +15,8 @@ from verif.rtl.machine.dma.transfer_checks import (
     check_stores,
     descriptor,
     long_loops,
+    machine_of,
+    names_of,
     random_stores,
     single_steps,
     store_engine,
@@ -30,6 +32,8 @@ def _words(instructions: list[Instruction]) -> int:
 _FOUR = {"format_w": "mxfp4_e2m1"}
 _MACHINES = ({"rows": 16, **_FOUR}, {"rows": 8, **_FOUR}, {"rows": 4, **_FOUR}, {"rows": 8})
 """Options of machines, with codes that are packed and without."""
+_WITHOUT_SCALES = tuple({"rows": rows, "arithmetic": "bf16"} for rows in (16, 8, 4))
+"""The same of machines whose codes are of two bytes and have no scales."""
 
 
 @pytest.mark.one_simulator("icarus")
@@ -42,6 +46,15 @@ def test_random_descriptors(
     count = {"icarus": volume(20, 30), "verilator": volume(60, 120)}[simulator]
     instructions = random_stores(options["rows"], module, count)
     check_stores(simulator, module, instructions, traffic)
+
+
+@pytest.mark.parametrize("options", some(_WITHOUT_SCALES), ids=["16", "8", "4"])
+def test_codes_of_two_bytes(simulator: str, options: dict[str, Any]) -> None:
+    """No scales, and beats of four words."""
+    module = store_engine(**options)
+    assert not [name for name in module.ports if "scales" in name]
+    count = {"icarus": 20, "verilator": 60}[simulator]
+    check_stores(simulator, module, random_stores(options["rows"], module, count), LIVELY)
 
 
 def test_stops(volume: Volume) -> None:
@@ -88,7 +101,7 @@ def test_published_ones(name: str) -> None:
     check_stores("verilator", module, instructions, traffic)
     # One word further than the last descriptor of each buffer; a place whose only bit is beyond it.
     wrong = [_descriptor("vector", 1 << 16, narrow=narrow) for narrow in (0, 1)]
-    for buffer in STORE_BUFFERS.members:
+    for buffer in names_of("store", machine_of(module)):
         last = [one for one in ends if one["buffer"] == STORE_BUFFERS[buffer]][-1]
         wrong.append(_descriptor(buffer, last["from"] + 1, count_0=last["count_0"]))
     # It is the third in flight: with late answers the others are not written when it is found.

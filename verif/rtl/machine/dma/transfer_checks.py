@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.machine.assembler import Instruction
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import BF16_MACHINE, MachineConfiguration
 from mxsafe.machine.description import (
     DESCRIPTOR_BYTES,
     DESCRIPTORS,
@@ -46,9 +46,12 @@ def machine_of(module: Module) -> MachineConfiguration:
     """A machine with the sizes of an engine; what the engine lacks is as small as it can be."""
     parameters = module.parameters
     packings = parameters.get("load_packings", parameters.get("store_packings", ["tiles"]))
+    operands = {"format_w": "mxfp4_e2m1" if "nibbles" in packings else "mxsf"}
+    if not parameters.get("scaled", True):
+        operands = {"arithmetic": BF16_MACHINE.arithmetic}
     return rows_of(
         parameters["rows"],
-        format_w="mxfp4_e2m1" if "nibbles" in packings else "mxsf",
+        **operands,
         a_beats=parameters.get("a_beats", 4),
         w_beats=parameters.get("w_beats", 4),
         out_beats=parameters.get("out_beats", 4),
@@ -58,6 +61,19 @@ def machine_of(module: Module) -> MachineConfiguration:
 
 
 _VECTOR_BEATS = {"vector_banks": 1, "bank_beats": 128}
+
+
+def names_of(kind: str, machine: MachineConfiguration) -> list[str]:
+    """Buffers that an engine has, in the order of their numbers."""
+    there = getattr(machine, f"{kind}_buffers")
+    return [name for name in _BUFFERS[kind].members if name in there]
+
+
+def entry_words(name: str, machine: MachineConfiguration) -> int:
+    """Words of an entry of a buffer, as a port has it."""
+    if name == "vector":
+        return 2
+    return 1 if name.endswith("scales") else machine.beat_words
 
 
 def load_engine(**options: Any) -> Module:
@@ -104,18 +120,22 @@ class _Maker:
         if wide:
             room //= 2
         group = bool(flags.get("transpose")) and name.endswith("codes")
+        turned, together = 2 * self.configuration.beat_words, self.configuration.code_bytes
+        if group:  # words side by side go by one step
+            room -= together - 1
         while True:
             counts = [int(rng.integers(1, most + 1)) for most in rng.permutation([12, 4, 3, 3])]
             if "packing" in flags:  # runs of several words, and of parts of one
                 counts[0] = int(rng.integers(1, min(room, 20) + 1))
-            counts = [4, *counts[1:]] if group else counts
             inner = int(rng.choice([1, 1, 2, 3, 0]))
+            counts = [turned // together, *counts[1:]] if group else counts
             if (counts[0] - 1) * inner < room:
                 break
         if rng.integers(0, 4) == 0 and not group:
             counts = [int(rng.integers(1, min(room, LONGEST))), 1, 1, 1]
             inner = 1
         place, steps = self.loops(room, counts, inner)
+        counts = [turned, *counts[1:]] if group else counts
         first, strides = self.loops(MEMORY_WORDS, counts, 1)
         values = {
             "buffer": _BUFFERS[kind][name],
@@ -142,7 +162,8 @@ def _drawn(
     kind: str, seed: int, module: Module, count: int, more: Sequence[tuple[str, dict[str, int]]]
 ) -> list[Instruction]:
     """Descriptors for all buffers, plain and with `more` flags, in turn and in random order."""
-    configuration, names = machine_of(module), list(_BUFFERS[kind].members)
+    configuration = machine_of(module)
+    names = names_of(kind, configuration)
     rng = np.random.default_rng(seed)
     maker = _Maker(rng, configuration, _buffer_words(configuration, names))
     kinds = [*((name, {}) for name in names), *more]
@@ -196,7 +217,7 @@ def at_the_ends(kind: str, module: Module) -> list[Instruction]:
     """For each buffer the last words, and words around each at which a bit of the address turns."""
     configuration = machine_of(module)
     made = []
-    for name, words in _buffer_words(configuration, list(_BUFFERS[kind].members)).items():
+    for name, words in _buffer_words(configuration, names_of(kind, configuration)).items():
         turns = [1 << bit for bit in range(3, (words - 1).bit_length())]
         for number, end in enumerate([*(turn + 2 for turn in turns), words]):
             address = 8 * number * configuration.word_bytes
@@ -256,7 +277,7 @@ def _options(
         "kind": kind,
         "base": _BASES[traffic.seed // 2 % 2] % (1 << module.ports["base"].width),
         "under_way": 2,
-        "buffers": list(_BUFFERS[kind].members),
+        "buffers": names_of(kind, machine_of(module)),
         "run_fields": {name: (offset, width) for name, offset, width in run.fields},
         "limit": 1000 + 12 * words + (2 * traffic.latency[1] + 20) * len(instructions),
         "errors": [],
@@ -322,8 +343,8 @@ def check_loads(
     assert_equal("writes at an end", done_after, np.cumsum(counts), end=np.arange(len(counts)))
     if error != "none":
         _require_stop(instructions[-1], error, memory, configuration)
-    _replay(got, result, int(done_after[-1]))
-    for name in LOAD_BUFFERS.members:
+    _replay(got, result, int(done_after[-1]), configuration)
+    for name in names_of("load", configuration):
         expected = right.words(name)
         assert_equal(name, got.words(name), expected, word=np.arange(len(expected)))
     return result
@@ -344,16 +365,19 @@ def _require_stop(
         assert error == "read", f"{instruction} has no error"
 
 
-def _replay(buffers: Buffers, result: dict[str, Any], count: int) -> None:
+def _replay(
+    buffers: Buffers, result: dict[str, Any], count: int, machine: MachineConfiguration
+) -> None:
     """Put the first writes of a log into buffers."""
-    names = list(LOAD_BUFFERS.members)
+    names = names_of("load", machine)
     size = buffers.words("vector").shape[1]
     places = np.stack([result[name] for name in ("buffer", "address", "halves")], axis=1)[:count]
     data = result["data"][:count]
     for (index, address, halves), row in zip(places.tolist(), data, strict=True):
         words = buffers.words(names[index])
-        parts = 1 if names[index].endswith("scales") else 2
-        assert halves in ((1, 2, 3) if parts == 2 else (3,)), f"halves are {halves}"
+        parts = entry_words(names[index], machine)
+        allowed = {1: (3,), 2: (1, 2, 3)}.get(parts, [1 << part for part in range(parts)])
+        assert halves in allowed, f"halves are {halves}"
         for part in range(parts):
             if halves >> part & 1:
                 words[parts * address + part] = row[part * size : (part + 1) * size]
@@ -373,7 +397,8 @@ def check_stores(
     configuration = machine_of(module)
     memory = _content(traffic.seed, MEMORY_WORDS, configuration.word_bytes)
     buffers = Buffers(configuration)
-    for at, name in enumerate(STORE_BUFFERS.members):
+    names = names_of("store", configuration)
+    for at, name in enumerate(names):
         words = buffers.words(name)
         words[:] = _content(traffic.seed + 1 + at, *words.shape)
     _add_corners(buffers.vector)
@@ -382,8 +407,8 @@ def check_stores(
     target = module.parameters.get("target", "asic")
     options["read_latency"] = VectorBufferConfiguration(target=target).latency
     options |= {"memory": memory, "descriptors": _payloads(instructions)}
-    for name in STORE_BUFFERS.members:
-        entry = (1 if name.endswith("scales") else 2) * configuration.word_bytes
+    for name in names:
+        entry = entry_words(name, configuration) * configuration.word_bytes
         options[name] = buffers.words(name).reshape(-1, entry)
     result: dict[str, Any] = run_bench(simulator, module, "transfers", options)
     whole = _whole(result, instructions, error)

@@ -9,9 +9,14 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
 from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named
+from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
-from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
+from mxsafe.rtl.machine.dma.buffer_address_generator import (
+    BUFFER_FIELDS,
+    BufferAddressGenerator,
+    BufferAddressGeneratorConfiguration,
+)
 from mxsafe.rtl.machine.dma.memory_address_generator import (
     MEMORY_FIELDS,
     MemoryAddressGenerator,
@@ -19,6 +24,7 @@ from mxsafe.rtl.machine.dma.memory_address_generator import (
 )
 from mxsafe.rtl.machine.dma.packing import Parts
 from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer, TileTransposerConfiguration
+from mxsafe.rtl.machine.dma.wide_transposer import WideTransposer, WideTransposerConfiguration
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
 from mxsafe.rtl.notes import noted
@@ -39,8 +45,17 @@ _NIBBLE_BITS = 4
 class LoadEngineConfiguration(PartConfiguration):
     """A `LoadEngine`, of the sizes of its machine."""
 
-    decided_by = ("rows", "a_beats", "w_beats", "vector_beats", "load_packings", "target")
-    shown_if_not_default = frozenset({"load_packings", "target"})
+    decided_by = (
+        "rows",
+        "a_beats",
+        "w_beats",
+        "vector_beats",
+        "code_bytes",
+        "scaled",
+        "load_packings",
+        "target",
+    )
+    shown_if_not_default = frozenset({"code_bytes", "scaled", "load_packings", "target"})
 
     @property
     def latency(self) -> int:
@@ -60,10 +75,27 @@ class LoadEngineConfiguration(PartConfiguration):
         )
 
     @property
-    def transposer(self) -> TileTransposerConfiguration | None:
+    def walk(self) -> BufferAddressGeneratorConfiguration:
+        """Where words go to: of wide codes some side by side, where these are transposed."""
+        together = self.machine.code_bytes if self.machine.transposes else 1
+        return BufferAddressGeneratorConfiguration(paced=bool(at(self, "word")), together=together)
+
+    @property
+    def transposer(self) -> TileTransposerConfiguration | WideTransposerConfiguration | None:
         """Configuration of the transposer of code tiles, if strips have whole tiles."""
-        rows = self.machine.rows
-        return TileTransposerConfiguration(rows=rows) if self.machine.transposes else None
+        rows, code_bytes = self.machine.rows, self.machine.code_bytes
+        if not self.machine.transposes:
+            return None
+        if code_bytes == 1:
+            return TileTransposerConfiguration(rows=rows)
+        return WideTransposerConfiguration(rows=rows, code_bytes=code_bytes)
+
+    def build_transposer(self) -> TileTransposer | WideTransposer | None:
+        """The unit of that configuration: both have the same streams."""
+        made = self.transposer
+        if isinstance(made, WideTransposerConfiguration):
+            return WideTransposer(made)
+        return None if made is None else TileTransposer(made)
 
     @property
     def word(self) -> data.StructLayout:
@@ -73,13 +105,16 @@ class LoadEngineConfiguration(PartConfiguration):
     @property
     def buffers(self) -> dict[str, tuple[int, int]]:
         """Entries of each buffer, and words of an entry."""
-        return {
-            "a_codes": (self.machine.a_beats, 2),
-            "a_scales": (self.machine.a_entries // 2, 1),
-            "w_codes": (self.machine.w_beats, 2),
-            "w_scales": (self.machine.w_entries // 2, 1),
-            _VECTOR: (self.machine.vector_beats, 2),
+        m = self.machine
+        sizes = {
+            "a_codes": (m.a_beats, m.beat_words),
+            "a_scales": (m.a_entries // 2, 1),
+            "w_codes": (m.w_beats, m.beat_words),
+            "w_scales": (m.w_entries // 2, 1),
+            _VECTOR: (m.vector_beats, 2),
         }
+        there = [_VECTOR, *(f"{side}_{kind}" for side in SIDES for kind in self.kinds)]
+        return {name: size for name, size in sizes.items() if name in there}
 
 
 class LoadEngine(Unit[LoadEngineConfiguration]):
@@ -113,7 +148,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
     def ports(self) -> Mapping[str, Member]:
         config = self.config
         buffers = {
-            name: Out(BufferWrite(entries, words * config.word_bits))
+            name: Out(BufferWrite(entries, words * config.word_bits, max(words, 2)))
             for name, (entries, words) in config.buffers.items()
         }
         return {
@@ -125,7 +160,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         }
 
     def fill(self, m: Module, platform: object) -> None:
-        walk = BufferAddressGenerator(paced=bool(at(self.config, "word")))
+        walk = BufferAddressGenerator(self.config.walk)
         place(m, platform, "buffer_walk", walk)
         self._holds = Signal(name="word_is_held")
         self._take_descriptors(m, platform, walk)
@@ -221,6 +256,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             *joined(memory.run, self.run),
             walk.take.eq(takes),
             walk.start.eq(fields.to),
+            *((walk.joins.eq(fields.transpose),) if self.config.walk.together > 1 else ()),
             *(walk.fields[name].eq(fields[name]) for name in BUFFER_FIELDS),
         ]
         self._buffer = Signal(_DESCRIPTOR["buffer"].shape, name="buffer", reset_less=True)
@@ -238,9 +274,9 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
     ) -> tuple[Value, Value, Signal]:
         """Words as they are to be written, of codes perhaps transposed; say when one moves on."""
         words, engine = self.words, self.engine
-        transposer = None
-        if self.config.transposer is not None:
-            transposer = place(m, platform, "transposer", TileTransposer(self.config.transposer))
+        transposer = self.config.build_transposer()
+        if transposer is not None:
+            place(m, platform, "transposer", transposer)
         self._failed = Signal(name="has_failed")
         self._written = Signal(name="is_written")
         moves = Signal(name="word_moves")
@@ -262,20 +298,24 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         # What is turned has whole words, and comes in before its places are due.
         ends_word = parts.step(there & takes, walk.ends_run & ~turns)
         m.d.comb += words.ready.eq(drops | (takes & ends_word))
-        repeats = parts.packed["tiles"]
-        choices = [(repeats, self._scales(m, words.payload.data))]
+        choices: list[tuple[Value, Value]] = []
+        repeats = parts.packed.get("tiles")
+        if repeats is not None:
+            choices.append((repeats, self._scales(m, words.payload.data)))
         if transposer is None:
-            return there, gated_or(m, "word", [*choices, (~repeats, codes)]), moves
+            word = codes if repeats is None else gated_or(m, "word", [*choices, (~repeats, codes)])
+            return there, word, moves
         valid = named(m, "out_is_valid", 1, Mux(turns, transposer.m.valid & works, there))
         m.d.comb += [
             transposer.s.valid.eq(there & turns),
             transposer.s.payload.eq(codes),
             transposer.m.ready.eq(moves),
         ]
-        if self.config.machine.rows == _TWO_TILES:
+        if transposer.config.overlaps:
             # The words of the next descriptor do not enter while the last tiles leave.
             m.d.comb += transposer.alone.eq(walk.last_turn)
-        as_it_is = named(m, "is_as_it_is", 1, ~turns & ~repeats)
+        others = ~turns if repeats is None else ~turns & ~repeats
+        as_it_is = named(m, "is_as_it_is", 1, others)
         choices += [(turns, transposer.m.payload), (as_it_is, codes)]
         return valid, gated_or(m, "word", choices), moves
 
@@ -334,9 +374,8 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         ready: Value = Const(0, 1)
         for name, (entries, words) in config.buffers.items():
             port: BufferWrite = getattr(self, name)
-            twofold = words == 2
-            half = Cat(~here[0], here[0]) if twofold else Const(3, 2)
-            address = here[1:] if twofold else here
+            part, address = here[: words.bit_length() - 1], here[words.bit_length() - 1 :]
+            half = Cat(_one_of(part)) if words > 1 else Const(3, 2)
             if name == _VECTOR:
                 half = half | write.widens.replicate(2)
                 address = in_words[1:]
@@ -344,7 +383,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
                 port.valid.eq(writes & chosen[name]),
                 port.address.eq(address[: (entries - 1).bit_length()]),
                 port.halves.eq(half),
-                port.data.eq(beat if name == _VECTOR else both if twofold else word),
+                port.data.eq(beat if name == _VECTOR else Cat(word for _ in range(words))),
             ]
             ready = ready | (port.ready & chosen[name])
         m.d.comb += self._written.eq(writes & ready)
@@ -359,6 +398,14 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
             engine.done.eq(self._written & write.last),
             engine.error.eq(code),
         ]
+
+
+def _one_of(number: Value) -> list[Value]:
+    """Whether a number is 0, 1... one after the other."""
+    found: list[Value] = [~number[0], number[0]]
+    for bit in number[1:]:
+        found = [*(is_low & ~bit for is_low in found), *(is_low & bit for is_low in found)]
+    return found
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, STORE_BUFFERS
-from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bfloat16 import rounded_to_bfloat16
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
@@ -31,15 +32,22 @@ _VECTOR = "vector"
 _UNWRITTEN_BITS = 2
 _CODE_BITS = 8
 _NIBBLE_BITS = 4
-_NAN = 0x7FC0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StoreEngineConfiguration(PartConfiguration):
     """A `StoreEngine`, of the sizes of its machine."""
 
-    decided_by = ("rows", "out_beats", "vector_beats", "store_packings", "target")
-    shown_if_not_default = frozenset({"store_packings", "target"})
+    decided_by = (
+        "rows",
+        "out_beats",
+        "vector_beats",
+        "code_bytes",
+        "scaled",
+        "store_packings",
+        "target",
+    )
+    shown_if_not_default = frozenset({"code_bytes", "scaled", "store_packings", "target"})
 
     @property
     def latency(self) -> int:
@@ -61,11 +69,24 @@ class StoreEngineConfiguration(PartConfiguration):
     @property
     def buffers(self) -> dict[str, tuple[int, int]]:
         """Entries of each buffer, and words of an entry."""
-        return {
-            "out_codes": (self.machine.out_beats, 2),
-            "out_scales": (self.machine.out_entries // 2, 1),
-            _VECTOR: (self.machine.vector_beats, 2),
+        m = self.machine
+        sizes = {
+            "out_codes": (m.out_beats, m.beat_words),
+            "out_scales": (m.out_entries // 2, 1),
+            _VECTOR: (m.vector_beats, 2),
         }
+        there = [_VECTOR, *(f"out_{kind}" for kind in self.kinds)]
+        return {name: size for name, size in sizes.items() if name in there}
+
+    @property
+    def operands(self) -> list[str]:
+        """Names of the buffers of results that are operands."""
+        return [name for name in self.buffers if name != _VECTOR]
+
+    @property
+    def more_bits(self) -> int:
+        """Bits of the number of a word in a beat of codes, beside the lowest one."""
+        return self.machine.beat_words.bit_length() - 2
 
 
 class StoreEngine(Unit[StoreEngineConfiguration]):
@@ -194,6 +215,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         pending = Signal(name="word_is_read")
         source = {name: Signal(name=f"from_{name}", reset_less=True) for name in config.buffers}
         half = Signal(name="is_upper_half", reset_less=True)
+        more = Signal(config.more_bits, name="half_of_beat", reset_less=True)
         narrowed = Signal(name="is_narrowed", reset_less=True)
         is_held = at(self.config, "beat")
         # For an FPGA it holds the beat that is read, of which words are made behind it.
@@ -227,6 +249,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             m.d.sync += [
                 *(source[name].eq(chosen[name]) for name in source),
                 half.eq(here[0]),
+                *((more.eq(here[1:]),) if config.more_bits else ()),
                 narrowed.eq(self._narrow),
                 self._part.eq(parts.number),
                 *(self._packed[name].eq(packed) for name, packed in parts.packed.items()),
@@ -240,7 +263,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             is_needed = is_needed | comes & source[_VECTOR]
         for name, (entries, size) in config.buffers.items():
             port = getattr(self, name)
-            address = here[1:] if size == 2 else here
+            address = here[size.bit_length() - 1 :]
             if name == _VECTOR:
                 address = in_words[1:]
                 m.d.comb += [
@@ -252,9 +275,9 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             m.d.comb += port.address.eq(address[: (entries - 1).bit_length()])
         if is_held:
             place(m, platform, "slice", slice_)
-            self._offer_later(m, slice_, source, half, narrowed)
+            self._offer_later(m, slice_, source, half, more, narrowed)
         else:
-            self._offer(m, source, half, narrowed)
+            self._offer(m, source, half, more, narrowed)
         return named(m, "is_past_end", 1, is_active & ~within)
 
     def _offer(
@@ -262,19 +285,23 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         m: Module,
         source: Mapping[str, Signal],
         half: Signal,
+        more: Signal,
         narrowed: Signal,
     ) -> None:
         """The word that has been read."""
-        bits = self.config.word_bits
+        config, bits = self.config, self.config.word_bits
         wide = named(m, "is_wide", 1, source[_VECTOR] & narrowed)
         whole = named(m, "is_whole", 1, source[_VECTOR] & ~narrowed)
         beat = self.vector.data
-        numbers = [_rounded(m, i, beat.word_select(i, 32)) for i in range(self.config.machine.rows)]
+        numbers = [
+            rounded_to_bfloat16(m, i, beat.word_select(i, 32))
+            for i in range(self.config.machine.rows)
+        ]
         choices = (
             (wide, Cat(numbers)),
             (whole, _half(beat, half, bits)),
             *self._operands(
-                m, source, _half(self.out_codes.data, half, bits), self.out_scales.data
+                m, source, {name: getattr(self, name).data for name in config.operands}, half, more
             ),
         )
         m.d.comb += [
@@ -288,21 +315,20 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         slice_: RegisterSlice,
         source: Mapping[str, Signal],
         half: Signal,
+        more: Signal,
         narrowed: Signal,
     ) -> None:
         """The word that has been read, by way of registers for what the buffers show."""
-        bits = self.config.word_bits
+        config, bits = self.config, self.config.word_bits
         beat = self.vector.data
         shown_of = {}
-        for name in ("out_codes", "out_scales"):
+        for name in config.operands:
             shown = getattr(self, name).data
             shown_of[name] = Signal.like(shown, name=f"{name}_shown", reset_less=True)
             m.d.sync += shown_of[name].eq(shown)
         choices = (
             (source[_VECTOR], beat[:bits]),
-            *self._operands(
-                m, source, _half(shown_of["out_codes"], half, bits), shown_of["out_scales"]
-            ),
+            *self._operands(m, source, shown_of, half, more),
         )
         low = gated_or(m, "low_half", choices)
         is_upper = half & source[_VECTOR] & ~narrowed
@@ -311,7 +337,10 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             slice_.source.payload.eq(Cat(low, beat[bits:], narrowed & source[_VECTOR], is_upper)),
         ]
         held = slice_.sink.payload
-        numbers = [_rounded(m, i, held.word_select(i, 32)) for i in range(self.config.machine.rows)]
+        numbers = [
+            rounded_to_bfloat16(m, i, held.word_select(i, 32))
+            for i in range(self.config.machine.rows)
+        ]
         is_wide, is_upper = held[-2:]
         whole = _half(held[: 2 * bits], is_upper, bits)
         m.d.comb += [
@@ -320,12 +349,29 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             slice_.sink.ready.eq(self.words.ready),
         ]
 
+    def _rounded(self, m: Module, beat: Value) -> list[Value]:
+        """The numbers of a vector beat as bfloat16."""
+        count = self.config.machine.rows
+        return [rounded_to_bfloat16(m, i, beat.word_select(i, 32)) for i in range(count)]
+
     def _operands(
-        self, m: Module, source: Mapping[str, Signal], codes: Value, scales: Value
+        self,
+        m: Module,
+        source: Mapping[str, Signal],
+        shown: Mapping[str, Value],
+        half: Signal,
+        more: Signal,
     ) -> list[tuple[Value, Value]]:
         """Words of codes and scales with their gates; of packed ones, parts gathered so far."""
         packed, times, size = self._packed, self.config.machine.word_parts, self.config.word_bits
-        of_codes, of_scales = source["out_codes"], source["out_scales"]
+        codes = shown["out_codes"]
+        for bit in reversed(more):
+            codes = _half(codes, bit, len(codes) // 2)
+        codes = _half(codes, half, size)
+        of_codes = source["out_codes"]
+        if not self.config.machine.scaled:
+            return [(of_codes, codes)]
+        scales, of_scales = shown["out_scales"], source["out_scales"]
         parts: dict[str, Value] = {}
         if "nibbles" in packed:
             of_codes = of_codes & ~packed["nibbles"]
@@ -373,17 +419,3 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
 
 def _half(beat: Value, upper: Value, bits: int) -> Value:
     return Mux(upper, beat[bits:], beat[:bits])
-
-
-def _rounded(m: Module, index: int, number: Value) -> Value:
-    """A binary32 number as bfloat16, to nearest even; NaN has one code."""
-    upper, lower = number[16:], number[:16]
-    increment = noted(
-        named(m, f"increment_{index}", 1, lower[15] & (upper[0] | lower[:15].any())),
-        "binary32 to bfloat16, nearest even: up above half an ulp, or at half of an odd one.",
-    )
-    total = truncated(m, f"rounded_{index}", 16, upper + increment)
-    special = named(m, f"is_special_{index}", 1, number[23:31].all())
-    is_nan = named(m, f"is_nan_{index}", 1, special & number[:23].any())
-    narrow = named(m, f"narrow_{index}", 16, Mux(is_nan, _NAN, total))
-    return noted(narrow, "Every NaN has one code; a carry out of the largest binade makes Inf.")

@@ -42,6 +42,11 @@ class TileTransposerConfiguration(Configuration):
         """Cycles from the first word of a group to the first one that leaves."""
         return 2 if self.rows == _MOST_ROWS else 0
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether words of a group enter while those of the one before it leave."""
+        return self.rows == _MOST_ROWS
+
     clocked = True
     """Whether the module has the ports ``clk`` and ``rst``."""
 
@@ -76,7 +81,7 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
 
     def ports(self) -> Mapping[str, Member]:
         words = stream.Signature(self.config.word_bits)
-        alone = {"alone": In(1)} if self.config.rows == _MOST_ROWS else {}
+        alone = {"alone": In(1)} if self.config.overlaps else {}
         return {"s": In(words), "m": Out(words), **alone}
 
     def fill(self, m: Module, platform: object) -> None:
@@ -86,7 +91,7 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
             m.d.sync += number.eq(number + 1)
         at = [named(m, f"is_at_{i}", 1, equals(number, i)) for i in range(4)]
         ends = named(m, "group_ends", 1, takes & at[3])
-        if self.config.rows == _MOST_ROWS:
+        if self.config.overlaps:
             self._two_tiles(m, number[1], at, takes, ends)
         else:
             self._one_tile(m, at, takes, ends)

@@ -1,0 +1,165 @@
+"""Transposition of 8x8 tiles of codes of several bytes in a strip, on their way into a buffer."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Module, Signal, Value
+from amaranth.lib import stream
+from amaranth.lib.wiring import In, Member, Out
+
+from mxsafe.rtl.arithmetic.bits import equals, named, truncated
+from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.notes import noted
+from mxsafe.rtl.unit import Unit
+
+_ROWS = (8, 16)
+_TILE = 8
+_LANES = 4
+"""Codes of a row in an operand beat."""
+_BEATS = _TILE // _LANES
+"""Operand beats of a group."""
+_WORD_BYTES = 2
+"""Bytes of a word for each row of a strip."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WideTransposerConfiguration(Configuration):
+    """A `WideTransposer`.
+
+    Parameters
+    ----------
+    rows : int
+        Rows of a strip: 8 or 16.
+    code_bytes : int
+        Bytes of a code: 2 or 4.
+    """
+
+    rows: int = 16
+    code_bytes: int = 2
+
+    def __post_init__(self) -> None:
+        if self.rows not in _ROWS:
+            raise ValueError(f"rows must be 8 or 16, not {self.rows!r}")
+        if self.code_bytes not in (2, 4):
+            raise ValueError(f"code_bytes must be 2 or 4, not {self.code_bytes!r}")
+
+    @property
+    def latency(self) -> int:
+        """Cycles from the first word of a group to the first one that leaves."""
+        return self.words
+
+    overlaps = True
+    """Whether words of a group enter while those of the one before it leave."""
+
+    @property
+    def words(self) -> int:
+        """Words of a group."""
+        return _BEATS * _LANES * self.code_bytes // _WORD_BYTES
+
+    @property
+    def word_bits(self) -> int:
+        """Bits of a word."""
+        return 8 * _WORD_BYTES * self.rows
+
+
+class WideTransposer(Unit[WideTransposerConfiguration]):
+    """Groups of two operand beats with their 8x8 tiles transposed, for codes of several bytes.
+
+    A group of codes of 16 bits is eight words. They leave tile by tile, upper one first, each as
+    the two operand beats of its transpose; a group takes as many cycles as it has words.
+
+    Attributes
+    ----------
+    s : In(stream)
+        Words as they stand in a strip.
+    m : Out(stream)
+        As many words for each group.
+    alone : In(1)
+        The group that leaves, or will leave next, is the last one. When it has come, no word enters
+        before all of it has left.
+
+    Notes
+    -----
+    `TileTransposer` holds half a group and lets words leave as others enter, in an order that is
+    its own for words of two squares of 4x4 codes and for words of one. Here a word is one square,
+    or with 8 rows half of one, and there would be two more such orders. So a group is gathered in
+    registers, and turned at once into others, from which it leaves while the next one is gathered:
+    one order for all, at the full rate, for twice the registers of a group (3,840 with 16 rows).
+    With the registers of one group alone it would take twice the cycles.
+
+    A word that enters never reaches `m` in its cycle; `m_ready` reaches `s_ready`.
+    """
+
+    def ports(self) -> Mapping[str, Member]:
+        words = stream.Signature(self.config.word_bits)
+        return {"s": In(words), "m": Out(words), "alone": In(1)}
+
+    def fill(self, m: Module, platform: object) -> None:
+        config = self.config
+        number = Signal(range(config.words), name="word_of_group")
+        left = Signal(range(config.words + 1), name="words_left")
+        completes = named(m, "completes", 1, number.all())
+        waits = named(m, "some_wait", 1, left.any())
+        is_last = named(m, "is_last", 1, left == 1)
+        moves = named(m, "word_leaves", 1, waits & self.m.ready)
+        has_room = noted(
+            named(m, "has_room", 1, ~waits | (is_last & self.m.ready)),
+            "The last word of a group takes it all where the one before it has left.",
+        )
+        ready = named(m, "may_enter", 1, (has_room | ~completes) & ~(self.alone & waits))
+        takes = named(m, "word_enters", 1, self.s.valid & ready)
+        ends = named(m, "group_ends", 1, takes & completes)
+        m.d.comb += [self.s.ready.eq(ready), self.m.valid.eq(waits)]
+        # A power of two of words: the count wraps by itself.
+        following = truncated(m, "next_word", len(number), number + 1)
+        with m.If(takes):
+            m.d.sync += number.eq(following)
+        fewer = truncated(m, "fewer_left", len(left), left - 1)
+        with m.If(ends):
+            m.d.sync += left.eq(config.words)
+        with m.Elif(moves):
+            m.d.sync += left.eq(fewer)
+        group = [*self._gather(m, number, takes), self.s.payload]
+        self._leave(m, ends, moves, _turned(Cat(group), config))
+
+    def _gather(self, m: Module, number: Signal, takes: Value) -> list[Value]:
+        """All words of a group but the last one."""
+        held: list[Value] = []
+        for index in range(self.config.words - 1):
+            word = Signal(self.config.word_bits, name=f"word_{index}", reset_less=True)
+            with m.If(takes & equals(number, index)):
+                m.d.sync += word.eq(self.s.payload)
+            held.append(word)
+        return held
+
+    def _leave(self, m: Module, ends: Value, moves: Value, turned: Value) -> None:
+        """Words that shift towards the one that leaves."""
+        size, count = self.config.word_bits, self.config.words
+        behind: Value | None = None
+        for index in reversed(range(count)):
+            word = Signal(size, name=f"turned_{index}", reset_less=True)
+            own = turned.word_select(index, size)
+            with m.If(ends):
+                m.d.sync += word.eq(own)
+            if behind is not None:
+                with m.Elif(moves):
+                    m.d.sync += word.eq(behind)
+            behind = word
+        m.d.comb += self.m.payload.eq(behind)
+
+
+def _turned(group: Value, config: WideTransposerConfiguration) -> Value:
+    """Beats of a transposed tile behind those of the tile above it."""
+    size, rows = 8 * config.code_bytes, config.rows
+
+    def code(column: int, row: int) -> Value:
+        beat, lane = divmod(column, _LANES)
+        return group.word_select((beat * rows + row) * _LANES + lane, size)
+
+    return Cat(
+        code(column, tile + _LANES * beat + lane)
+        for tile in range(0, rows, _TILE)
+        for beat in range(_BEATS)
+        for column in range(_TILE)
+        for lane in range(_LANES)
+    )
