@@ -1,13 +1,16 @@
-"""The FP12 accumulator against the model, step by step, with stalls, gaps and restarts."""
+"""Accumulators against their models, step by step, with stalls, gaps and restarts."""
 
 import numpy as np
 import pytest
 
 from mxsafe import model
+from mxsafe.model.accumulate import canonical
 from mxsafe.model.float_arithmetic import decode_float
+from mxsafe.rtl.array.accumulator import BF16Accumulator
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
+from verif.support.units import generated
 
 
 @pytest.mark.parametrize(
@@ -74,4 +77,32 @@ def test_running_sums(simulator: str, n: int, modules: dict[str, Module]) -> Non
                     int(seen["scale_w"][cycle]),
                 )
     assert_equal("acc", seen["acc"], expected.astype(np.int64), cycle=np.arange(n))
+    assert len(np.unique(expected)) > n // 8
+
+
+@pytest.mark.parametrize("first_behind", [False, True])
+def test_sums_of_bfloat16_products(simulator: str, first_behind: bool) -> None:
+    """Whether a sum starts may be told in front of the adder, or behind it."""
+    module = generated(BF16Accumulator(first_behind=first_behind))
+    n, rng = {"icarus": 4_000, "verilator": 20_000}[simulator], np.random.default_rng(13)
+    usual = (rng.standard_normal(n) * np.exp2(rng.integers(-4, 5, n))).astype(np.float32)
+    special = rng.choice([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, 3e38], n).astype(np.float32)
+    anything = rng.integers(0, 1 << 32, n, np.uint32).view(np.float32)
+    kind = rng.choice(3, n, p=[0.7, 0.2, 0.1])
+    # A MAC gives one NaN alone.
+    values = canonical(np.choose(kind, [usual, special, anything]).astype(np.float32))
+    flags = {name: rng.random(n) < often for name, often in (("en", 0.8), ("valid", 0.8))}
+    flags |= {"first": rng.random(n) < 0.2, "rst": rng.random(n) < 0.002}
+    log = run_lockstep(simulator, module, {**flags, "partial_sum": values.view(np.uint32)})
+    acc, expected = np.zeros(1, np.float32), np.zeros(n, np.uint32)
+    with np.errstate(all="ignore"):
+        for cycle in range(n):
+            expected[cycle] = acc.view(np.uint32)[0]
+            if flags["rst"][cycle]:
+                acc = np.zeros(1, np.float32)
+            elif flags["en"][cycle] and flags["valid"][cycle]:
+                before = np.float32(0) if flags["first"][cycle] else acc[0]
+                acc = canonical(np.array([before + values[cycle]], np.float32))
+    got = module.ports["acc"].numbers(log["acc"]).astype(np.int64)
+    assert_equal("acc", got, expected.astype(np.int64), cycle=np.arange(n))
     assert len(np.unique(expected)) > n // 8

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Module, Signal
+from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0, FP12_E4M7, FloatFormat
@@ -109,8 +109,19 @@ class Accumulator(Unit[AccumulatorConfiguration]):
             m.d.sync += self.acc.eq(adder.sum)
 
 
+@dataclass(frozen=True, kw_only=True)
 class BF16AccumulatorConfiguration(Configuration):
-    """A `BF16Accumulator`: there is one."""
+    """A `BF16Accumulator`.
+
+    Parameters
+    ----------
+    first_behind : bool
+        Behind the adder it is chosen whether a new sum starts, not in front of it.
+    """
+
+    shown_if_not_default = frozenset({"first_behind"})
+
+    first_behind: bool = False
 
     latency = 1
     """Enabled cycles until `acc` holds the sum with a partial sum."""
@@ -131,6 +142,13 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
         What is scaled and added.
     acc : Out(32)
         The binary32 sum.
+
+    Notes
+    -----
+    The loop from `acc` through the adder takes a cycle, and no register can stand in it: a partial
+    sum may come every cycle. `first` drives all accumulators of a sub-matrix unit. In front of the
+    adder the tree of buffers for that is on the longest path; behind it, it has the time of the
+    addition. See `mxsafe.rtl.array.bf16.Bf16` for what was tried.
     """
 
     def ports(self) -> Mapping[str, Member]:
@@ -146,12 +164,16 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
         noted(
             self.acc, "The first partial sum is added to +0: a first -0 becomes +0, as any other."
         )
-        adder = place(m, platform, "adder", Float32Adder(clearable=True))
-        m.d.comb += [
-            adder.a.eq(self.acc),
-            adder.clear_a.eq(self.first),
-            adder.b.eq(self.partial_sum),
-        ]
+        is_behind = self.config.first_behind
+        adder = place(m, platform, "adder", Float32Adder(clearable=not is_behind))
+        m.d.comb += [adder.a.eq(self.acc), adder.b.eq(self.partial_sum)]
+        total: Value = adder.sum
+        if is_behind:
+            magnitude = self.partial_sum[:31]
+            negative = named(m, "first_is_negative", 1, self.partial_sum[31] & magnitude.any())
+            total = Mux(self.first, Cat(magnitude, negative), total)
+        else:
+            m.d.comb += adder.clear_a.eq(self.first)
         adds = named(m, "adds", 1, self.en & self.valid)
         with m.If(adds):
-            m.d.sync += self.acc.eq(adder.sum)
+            m.d.sync += self.acc.eq(total)
