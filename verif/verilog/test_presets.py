@@ -6,7 +6,12 @@ import pytest
 
 from mxsafe.cli.hardware import UNIT_OPTIONS
 from mxsafe.formats import MX_FORMATS
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    BF16_MACHINE,
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+)
 from mxsafe.verilog import presets
 from mxsafe.verilog.presets import PRESETS
 from verif.support.tests import raises
@@ -24,7 +29,7 @@ ARITHMETICS: dict[str | None, list[str]] = {
         "accelerator_fpga",
     ],
     "window": ["pu_window", "sta_window", "accelerator_window"],
-    "bf16": ["bf16_mac", "pu_bf16", "sta_bf16"],
+    "bf16": ["bf16_mac", "pu_bf16", "sta_bf16", "accelerator_bf16", "accelerator_bf16_small"],
     None: [
         "decoder",
         "float32_adder",
@@ -93,7 +98,8 @@ def test_arithmetics() -> None:
 
 
 def test_units_of_a_format() -> None:
-    every = [name for name in PRESETS if name not in ARITHMETICS["bf16"]]
+    # Those of bfloat16 are of no MX format, but its machines are there to be compared with.
+    every = [n for n in PRESETS if n not in ARITHMETICS["bf16"] or PRESETS[n].is_machine]
     assert presets.units_of(MX_FORMATS["mxsf"]) == every
     without_fp12 = [name for name in every if name not in ARITHMETICS["fp12"]]
     assert presets.units_of(MX_FORMATS["mxint8"]) == without_fp12
@@ -118,6 +124,13 @@ def test_sizes_of_a_machine_are_its_options() -> None:
     fpga = presets.build("accelerator_fpga", mxsf)
     assert fpga.config.machine == FPGA_MACHINE
     assert fpga.module_name == "mxsf_accelerator_fpga"
+    bf16 = presets.build("accelerator_bf16", mxsf)
+    assert bf16.config.machine == BF16_MACHINE
+    assert bf16.module_name == "bf16_accelerator"
+    assert presets.build("accelerator", fp4, arithmetic="bf16").config == bf16.config
+    assert presets.build("accelerator_bf16_small", mxsf).module_name == "bf16_accelerator_small"
+    again = presets.build("accelerator_bf16", fp4, arithmetic="exact")
+    assert again.module_name == "mxfp4_e2m1_accelerator"
     other = presets.build(
         "accelerator_small",
         mxsf,

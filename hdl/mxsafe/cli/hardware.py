@@ -10,6 +10,7 @@ from mxsafe import vectors
 from mxsafe.cli.arguments import UsageError, choice, format_of, parse_size
 from mxsafe.cli.machine import MACHINE_OPTIONS, add_machine, machine_values
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS, OPERAND_FORMATS, FormatSet, MXFormat
+from mxsafe.machine.configuration import MachineConfiguration, resized
 from mxsafe.tables import GRADES
 
 if TYPE_CHECKING:
@@ -198,6 +199,14 @@ def _require_parameter(units: Sequence[str], option: str, attribute: str, value:
             raise UsageError(f"{option} is not a parameter of {unit}, but {value} was given")
 
 
+def _require_formats(units: Sequence[str], arithmetic: str) -> None:
+    """Raise UsageError if a machine's operands are of one format alone."""
+    with unit_errors(units):
+        machine = resized(MachineConfiguration(), arithmetic=arithmetic)
+    if not machine.scaled:
+        raise UsageError(f"format must not be given with arithmetic {arithmetic}, which has one")
+
+
 def unit_options(
     args: argparse.Namespace, formats: Sequence[MXFormat | FormatSet]
 ) -> dict[str, Any]:
@@ -229,6 +238,8 @@ def unit_options(
         _require_parameter(args.unit, "format_w", "has_operands", given["format_w"].name)
     for name, value in sizes.items():
         _require_parameter(args.unit, name, "is_machine", value)
+    if (formats or "format_w" in given) and "arithmetic" in sizes:
+        _require_formats(args.unit, sizes["arithmetic"])
     size = given.pop("size", None)
     if size is not None:
         _require_parameter(args.unit, "size", "has_size", "x".join(map(str, size)))

@@ -16,6 +16,7 @@ from mxsafe.rtl.machine.vector.narrow_function import NarrowFunction
 from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from mxsafe.rtl.stream.block_converter import BlockConverter
+from mxsafe.rtl.stream.number_rounder import NumberRounder
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.rows import Rows
 from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
@@ -27,6 +28,7 @@ _OF_VECTORS = (
     NarrowFunction,
     Rows,
     BlockConverter,
+    NumberRounder,
 )
 
 
@@ -74,7 +76,7 @@ PARTS: Mapping[str, Part] = MappingProxyType(
         ),
         "converter": Part(
             "16 numbers a cycle to codes and scales, by blocks or tiles",
-            lambda machine: BlockConverter(machine.config.vector.converter),
+            lambda machine: machine.config.vector.build_converter(),
         ),
         "rest of the vector engine": Part(
             "readers, second operands, packer, writers",

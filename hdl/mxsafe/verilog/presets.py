@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from mxsafe.formats import FormatSet, IntFormat, MXFormat
 from mxsafe.machine.configuration import (
+    BF16_MACHINE,
     FPGA_MACHINE,
     SMALL_MACHINE,
     WINDOW_MACHINE,
@@ -32,6 +33,7 @@ from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.rtl.mac.safe_mac import SafeMac
 from mxsafe.rtl.mac.safe_mac_exact import SafeMacExact
 from mxsafe.rtl.machine.accelerator import Accelerator
+from mxsafe.rtl.machine.gemm.gemm_engine import array_of
 from mxsafe.rtl.machine.layer import Layer
 from mxsafe.rtl.stream.converter import Converter
 from mxsafe.rtl.stream.operand_packer import OperandPacker
@@ -111,7 +113,8 @@ class Preset:
     @property
     def has_format(self) -> bool:
         """Whether the element format is a parameter of the unit."""
-        return bool(_FORMATS & self.fields) or self.takes_formats or self.is_machine
+        of_machine = self.machine is not None and self.machine.scaled
+        return bool(_FORMATS & self.fields) or self.takes_formats or of_machine
 
     @property
     def has_operands(self) -> bool:
@@ -136,12 +139,13 @@ class Preset:
     def suits(self, format: MXFormat) -> bool:
         """Whether the unit is among those of an MX format.
 
-        Arithmetic ``fp12`` takes no integers, and ``bf16`` none of the MX formats. A unit without a
-        format or an arithmetic serves every format.
+        Arithmetic ``fp12`` takes no integers, and ``bf16`` none of the MX formats; but a whole
+        machine of it is what those of all formats are compared with. A unit without a format or an
+        arithmetic serves every format.
         """
         if self.arithmetic is Fp12:
             return not isinstance(format.element, IntFormat)
-        return self.arithmetic is not Bf16
+        return self.arithmetic is not Bf16 or self.is_machine
 
     @property
     def options(self) -> dict[str, tuple[str, str]]:
@@ -177,8 +181,10 @@ class Preset:
         if self.shape is not None:
             own["shape"] = self.shape(**given["shape"])
         if self.machine is not None:
-            of_operands = {"format_a": formats.a, "format_w": formats.w}
-            own["machine"] = resized(self.machine, **of_operands, **given["machine"])
+            made = resized(self.machine, **given["machine"])
+            if made.scaled:
+                made = resized(made, format_a=formats.a, format_w=formats.w)
+            own["machine"] = made
         if "format" in self.fields:
             own["format"] = formats.a
         if "formats" in self.fields:
@@ -221,7 +227,7 @@ def _layer(arithmetic: type[Arithmetic], **fixed: Any) -> Preset:
 
 
 def _machine(machine: MachineConfiguration) -> Preset:
-    arithmetic = Window if machine.anchored else Exact
+    arithmetic = type(array_of(machine).arithmetic)
     return Preset(unit=Accelerator, kind="machine", arithmetic=arithmetic, machine=machine)
 
 
@@ -264,6 +270,10 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "accelerator_window": _machine(WINDOW_MACHINE),
         "accelerator_small": _machine(SMALL_MACHINE),
         "accelerator_fpga": _machine(FPGA_MACHINE),
+        "accelerator_bf16": _machine(BF16_MACHINE),
+        "accelerator_bf16_small": _machine(
+            resized(SMALL_MACHINE, arithmetic=BF16_MACHINE.arithmetic)
+        ),
     }
 )
 """Units by the name they have on the command line, in the order in which they are generated."""

@@ -81,16 +81,17 @@ class Program:
         cls,
         graph: Graph,
         configuration: MachineConfiguration,
-        block: int | tuple[int, int] = 64,
+        block: int | tuple[int, int] | None = None,
     ) -> "Program":
         """Return the program of a graph, with random inputs."""
         compiled, rng = compile_graph(graph, configuration, block=block), np.random.default_rng(5)
         (part,) = compiled.parts
         fed = (compiled.host.values[place] for place in part.feeds)
         inputs = [rng.standard_normal(value.shape).astype(np.float32) for value in fed]
-        made = staged(legal(graph, configuration))
+        made, own = staged(legal(graph, configuration)), configuration.operand_block(block)
         (program,), (kept,) = made.programs, made.kept
-        return cls.of(lowered(program, configuration, block, kept).emitter, part.memory(inputs))
+        emitter = lowered(program, configuration, own, kept).emitter
+        return cls.of(emitter, part.memory(inputs))
 
     @property
     def run(self) -> Run:
@@ -122,7 +123,8 @@ def encoder_program(
 @cache
 def perceptron_program(configuration: MachineConfiguration) -> Program:
     """A training step of a small perceptron with random weights."""
-    return Program.of_graph(perceptron_step(24, (24, 40, 16)), configuration, (8, 8))
+    block = (8, 8) if configuration.scaled else None
+    return Program.of_graph(perceptron_step(24, (24, 40, 16)), configuration, block)
 
 
 def check_program(

@@ -47,6 +47,11 @@ def _values(
     own = 1 << QUEUES.index(kind.name)
     for name in ("wait", "signal"):
         values[name] &= ~own
+    for rule in kind.rules:
+        # A field of which some machines take one value alone.
+        only = rule.conditions[0]
+        if rule.is_on(machine) and len(rule.conditions) == 1 and only.negated:
+            values[only.field] = only.values[0]
     return values | {"opcode": kind.opcode}
 
 

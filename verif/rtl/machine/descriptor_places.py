@@ -42,7 +42,7 @@ def space_sizes(configuration: MachineConfiguration, memory_words: int) -> dict[
     c = configuration
     sizes = {"memory": memory_words, "vector": 2 * c.vector_beats}
     for owner in ("a", "w", "out"):
-        sizes[f"{owner}_codes"] = 2 * getattr(c, f"{owner}_beats")
+        sizes[f"{owner}_codes"] = c.beat_words * getattr(c, f"{owner}_beats")
         sizes[f"{owner}_scales"] = getattr(c, f"{owner}_entries")
     return sizes
 
@@ -55,7 +55,12 @@ def touched(instruction: Instruction, configuration: MachineConfiguration) -> To
 
 def _halves(places: NDArray[np.int64]) -> NDArray[np.int64]:
     """Both words, or both entries, of what is twice as large."""
-    return (2 * places.reshape(-1, 1) + np.arange(2)).reshape(-1)
+    return _parts(places, 2)
+
+
+def _parts(places: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """All words of what is so many of them."""
+    return (count * places.reshape(-1, 1) + np.arange(count)).reshape(-1)
 
 
 def _nested(first: int, *loops: tuple[int, int]) -> NDArray[np.int64]:
@@ -79,7 +84,10 @@ def _walked(i: Instruction, place: str, c: MachineConfiguration) -> tuple[Places
     first = i["part"] if i.kind == "load" and i["packing"] == PACKING["tiles"] else 0
     runs = [(first + counts[0] - 1) // parts + 1, *counts[1:]]
     memory = _nested(i["address"] // c.word_bytes, *zip(runs, strides, strict=True))
-    buffer = _nested(i[place], *zip(counts, steps, strict=True))
+    # Codes of two bytes that are transposed stand in pairs of words.
+    beside = c.code_bytes if i.kind == "load" and i["transpose"] else 1
+    loops = [(counts[0] // beside, steps[0]), *zip(counts[1:], steps[1:], strict=True)]
+    buffer = _nested(i[place], (beside, 1), *loops)
     by_beat = i["widen"] if i.kind == "load" else i["narrow"]
     if by_beat or name.endswith("scales"):
         buffer = _halves(buffer)
@@ -102,10 +110,11 @@ def _gemm(i: Instruction, c: MachineConfiguration) -> Touched:
     for side in "aw":
         strips = i[f"strips_{side}"]
         codes = _nested(i[f"{side}_codes"], (i["beats"], 1), (strips, i[f"{side}_stride"]))
-        reads[f"{side}_codes"] = _halves(codes)
-        reads[f"{side}_scales"] = _nested(
-            i[f"{side}_scales"], (entries, 1), (strips, i[f"{side}_scale_stride"])
-        )
+        reads[f"{side}_codes"] = _parts(codes, c.beat_words)
+        if c.scaled:
+            reads[f"{side}_scales"] = _nested(
+                i[f"{side}_scales"], (entries, 1), (strips, i[f"{side}_scale_stride"])
+            )
     if not i["write"]:
         return Touched(reads, {})
     tiles = [
@@ -136,7 +145,8 @@ def _vector(i: Instruction, c: MachineConfiguration) -> Touched:
         operand_beats = -(-beats // c.lanes)
         span = c.block_beats if i["convert"] == CONVERT["blocks"] else c.tile_beats
         codes = _nested(i["out"], (operand_beats, 1), (rows, i["out_stride"]))
-        writes[f"{owner}_codes"] = _halves(codes)
+        writes[f"{owner}_codes"] = _parts(codes, c.beat_words)
+    if i["convert"] and c.scaled:
         entries = _nested(
             i["out_scales"], (-(-operand_beats // span), 1), (rows, i["out_scale_stride"])
         )

@@ -98,14 +98,16 @@ def misplaced(program: Program, seed: int) -> Iterator[Fault]:
 
 def places_of(configuration: MachineConfiguration) -> set[str]:
     """Names of all places in buffers that descriptors can miss."""
-    names = {f"load {name}" for name in LOAD_BUFFERS.members}
+    c = configuration
+    operands = [name for name in c.load_buffers if name != "vector"]
+    names = {f"load {name}" for name in c.load_buffers}
     names |= {"load vector widen", "store vector narrow", "store vector"}
-    names |= {f"gemm {side}_{part}" for side in "aw" for part in ("codes", "scales")}
+    names |= {f"gemm {name}" for name in operands}
     names |= {"gemm result", "vector x", "vector y", "vector d"}
-    if configuration.conversions:
-        names |= {"store out_codes", "store out_scales"}
-        for target in TARGETS.members:
-            names |= {f"vector out {target}", f"vector out_scales {target}"}
+    if c.conversions:
+        names |= {f"store {name}" for name in c.store_buffers}
+        places = ("out", "out_scales") if c.scaled else ("out",)
+        names |= {f"vector {place} {target}" for place in places for target in TARGETS.members}
     return names
 
 
@@ -184,6 +186,8 @@ def bits_outside(
         places = {place for place, _ in _place_names(one)}
         names = [f.name for f in one.descriptor.fields if f.name in places or _is_stride(f.name)]
         for name in names:
+            if "scale" in name and not configuration.scaled:
+                continue
             fields.add(f"{one.kind} {name}")
             for bit in range(one.descriptor.field(name).width):
                 what = f"{one.kind} {name} by bit {bit}"

@@ -25,6 +25,7 @@ from mxsafe.machine.description import (
     SWEEP,
     TARGETS,
     Y_MODES,
+    Enumeration,
     run_words,
 )
 from mxsafe.machine.reach import address_fault, result_beats
@@ -81,7 +82,8 @@ class _Writer:
     def __post_init__(self) -> None:
         self.decks = _Decks(self.rng)
         self.regions, at = {}, 0
-        dump = 2 * self.configuration.vector_beats + 3 * self.configuration.out_beats
+        c = self.configuration
+        dump = 2 * c.vector_beats + (c.beat_words + 1) * c.out_beats
         for name, words in {**_REGIONS, "dump": dump}.items():
             self.regions[name] = range(at, at + words)
             at += words
@@ -149,19 +151,26 @@ class _Writer:
         ):
             yield Instruction(kind, {**fields, "wait": wait, "signal": signal})
 
-    def walk(self, kind: str, counts: Sequence[int], region: range, room: int) -> Fields:
-        """Loops through a region of memory and through so many places of a buffer."""
+    def walk(
+        self, kind: str, counts: Sequence[int], region: range, room: int, beside: int = 1
+    ) -> Fields:
+        """Loops through a region of memory and through so many places of a buffer.
+
+        There so many words of the innermost loop stand side by side.
+        """
+        room -= beside - 1
+        turns = [counts[0] // beside, *counts[1:]]
         place = "to" if kind == "load" else "from"
         widths = {f.name: f.width for f in DESCRIPTORS[kind].fields}
         widest = [(1 << widths[f"step_{at}"]) - 1 for at in range(4)]
-        steps = self.loops(counts, room, widest)
+        steps = self.loops(turns, room, widest)
         # The innermost loop of memory goes from word to word.
         far = [(1 << widths[f"stride_{at}"]) - 1 for at in (1, 2, 3)]
         strides = [1, *self.loops(counts[1:], len(region) - counts[0] + 1, far)]
         first = self.start(list(zip(counts, strides, strict=True)), region)
         return {
             "address": first * self.configuration.word_bytes,
-            place: self.start(list(zip(counts, steps, strict=True)), range(room)),
+            place: self.start(list(zip(turns, steps, strict=True)), range(room)),
             **{f"count_{at}": count for at, count in enumerate(counts)},
             **{f"stride_{at}": strides[at] for at in (1, 2, 3)},
             **{f"step_{at}": step for at, step in enumerate(steps)},
@@ -177,17 +186,18 @@ class _Writer:
     def load(self) -> None:
         """A load to any buffer, of data that it is meant for, or of what has been stored."""
         c = self.configuration
-        buffer = self.decks.draw("load buffer", range(5))
+        buffer = self.decks.draw("load buffer", _numbers_of(LOAD_BUFFERS, c.load_buffers))
         name = LOAD_BUFFERS.name_of(buffer)
         assert name is not None
         fields = {"buffer": buffer}
-        inner = None
+        inner, beside = None, 1
         packings = [0, *_packings_of(name, c.load_packings)]
         if name == "vector":
             fields["widen"] = self.decks.draw("widen", (0, 1))
         elif name.endswith("codes"):
             fields["transpose"] = self.decks.draw("transpose codes", (0, 1)) if c.transposes else 0
-            inner = 4 if fields["transpose"] else None
+            if fields["transpose"]:
+                inner, beside = 2 * c.beat_words, c.code_bytes
         else:
             ways = [*((0, packing) for packing in packings), *([(1, 2)] if c.rows == 16 else [])]
             fields["transpose"], fields["packing"] = ways[
@@ -202,11 +212,11 @@ class _Writer:
             inner = self.upto(min(room, 20), 1)
         usual = self.regions["halves" if fields.get("widen") else _OF_BUFFER[name]]
         counts = self.counts(inner)
-        fields |= self.walk("load", counts, usual, room)
+        fields |= self.walk("load", counts, usual, room, beside)
         if self.chance(0.4):
             # Memory that this program has not written yet would be different a second time.
             for _ in range(_TRIES):
-                again = fields | self.walk("load", counts, self.regions["work"], room)
+                again = fields | self.walk("load", counts, self.regions["work"], room, beside)
                 words = touched(Instruction("load", again), c).reads["memory"]
                 if self.stored[words].all():
                     fields = again
@@ -216,7 +226,8 @@ class _Writer:
     def store(self) -> None:
         """A store from any buffer to the part of memory that is written."""
         c = self.configuration
-        buffer = self.decks.draw("store buffer", range(3) if c.conversions else (2,))
+        names = c.store_buffers if c.conversions else ("vector",)
+        buffer = self.decks.draw("store buffer", _numbers_of(STORE_BUFFERS, names))
         name = STORE_BUFFERS.name_of(buffer)
         assert name is not None
         fields = {"buffer": buffer}
@@ -242,18 +253,19 @@ class _Writer:
             fields = {"clear": clear, "write": write}
         sizes = space_sizes(c, 0)
         strips = {side: self.upto(3, 1) if fields["clear"] else 1 for side in "aw"}
-        longest = min(sizes["a_codes"], sizes["w_codes"]) // 2
-        blocks = (c.tile_beats, c.block_beats, self.upto(c.block_beats, 1))
+        longest = min(sizes["a_codes"], sizes["w_codes"]) // c.beat_words
+        short = min(c.tile_beats, c.block_beats)
+        blocks = (short, c.block_beats, self.upto(c.block_beats, 1))
         block = blocks[self.decks.draw("block", range(3))]
         most = 70 if self.chance(_LONG) else 40 if block == c.block_beats else 12
         beats = self.upto(min(longest, most), 1)
         entries = -(-beats // block)
-        if entries > min(sizes["a_scales"], sizes["w_scales"]):
+        if c.scaled and entries > min(sizes["a_scales"], sizes["w_scales"]):
             return
         fields |= {"beats": beats, "block": block}
         for side in "aw":
-            for kind, need in (("codes", beats), ("scales", entries)):
-                room = sizes[f"{side}_{kind}"] // (2 if kind == "codes" else 1)
+            for kind, need in (("codes", beats), *((("scales", entries),) if c.scaled else ())):
+                room = sizes[f"{side}_{kind}"] // (c.beat_words if kind == "codes" else 1)
                 name = f"{side}_stride" if kind == "codes" else f"{side}_scale_stride"
                 fields |= self._rows("gemm", (f"{side}_{kind}", name), strips[side], need, room)
             fields[f"strips_{side}"] = strips[side]
@@ -389,11 +401,13 @@ class _Writer:
         return self._rows("vector", ("d", "d_stride"), rows, beats, self.configuration.vector_beats)
 
     def _converted(self, fields: Fields) -> Fields:
-        names = {"out": "out_stride", "out_scales": "out_scale_stride"}
+        c = self.configuration
+        names = {"out": "out_stride"}
+        if c.scaled:
+            names["out_scales"] = "out_scale_stride"
         if not fields["convert"]:
             every = (*names, *names.values())
             return {name: self.any_of("vector", name) for name in every}
-        c = self.configuration
         owner = TARGETS.name_of(fields["target"])
         codes = -(-result_beats(fields) // c.lanes)
         span = c.block_beats if fields["convert"] == CONVERT["blocks"] else c.tile_beats
@@ -426,6 +440,8 @@ class _Writer:
         """Fill every buffer, so that nothing is read that nobody wrote."""
         c = self.configuration
         for name, region in _OF_BUFFER.items():
+            if name not in c.load_buffers:
+                continue
             words = space_sizes(c, 0)[name] // (2 if name.endswith("scales") else 1)
             inner = int(np.gcd(words, 64))
             where = self.regions[region]
@@ -440,14 +456,17 @@ class _Writer:
             for first in range(0, c.out_beats // 2, most):
                 rows = min(most, c.out_beats // 2 - first)
                 fields = {"beats": 2 * c.lanes, "rows": rows, "lanes": c.vector_lanes}
-                fields |= {"x_stride": 1, "out": 2 * first, "out_scales": first}
+                fields |= {"x_stride": 1, "out": 2 * first, "out_stride": 2}
                 fields |= {"convert": CONVERT[c.conversions[0]], "target": TARGETS["out"]}
-                self.add("vector", {**fields, "out_stride": 2, "out_scale_stride": 1})
+                if c.scaled:
+                    fields |= {"out_scales": first, "out_scale_stride": 1}
+                self.add("vector", fields)
 
     def dump(self) -> None:
         """Store all buffers that can be stored."""
         c, at = self.configuration, self.regions["dump"].start
-        for name in ("vector", "out_codes", "out_scales") if c.conversions else ("vector",):
+        results = [name for name in c.store_buffers if name != "vector"]
+        for name in ("vector", *(results if c.conversions else ())):
             words = space_sizes(c, 0)[name] // (2 if name.endswith("scales") else 1)
             inner = int(np.gcd(words, 64))
             fields = {"buffer": STORE_BUFFERS[name], "step_0": 1, "step_1": inner}
@@ -468,7 +487,16 @@ class _Writer:
         halves = words[slice(*_ends(self.regions["halves"]))]
         upper = _numbers(rng, len(halves), size // 2) >> 16
         halves[:] = upper.astype("<u2").view(np.uint8)
+        if not self.configuration.scaled:
+            codes = words[slice(*_ends(self.regions["codes"]))]
+            upper = _numbers(rng, len(codes), size // 2) >> 16
+            codes[:] = upper.astype("<u2").view(np.uint8)
         return words.reshape(-1)
+
+
+def _numbers_of(buffers: Enumeration, names: Sequence[str]) -> list[int]:
+    """Numbers of buffers, in their order."""
+    return sorted(buffers[name] for name in names)
 
 
 def _packings_of(buffer: str, packings: Sequence[str]) -> list[int]:
@@ -641,7 +669,7 @@ def _vector_modes(i: Instruction, c: MachineConfiguration) -> set[str]:
 
 
 def _all_moves(c: MachineConfiguration) -> Iterator[str]:
-    for name in LOAD_BUFFERS.members:
+    for name in c.load_buffers:
         packings = ["none", *map(PACKING.name_of, _packings_of(name, c.load_packings))]
         yield from (f"load {name} plain {packing}" for packing in packings)
         if name.endswith("codes") and c.transposes:
@@ -650,7 +678,7 @@ def _all_moves(c: MachineConfiguration) -> Iterator[str]:
             yield f"load {name} transpose tiles"
     yield from ("load vector widen none", "store vector plain none", "store vector narrow none")
     if c.conversions:
-        for name in ("out_codes", "out_scales"):
+        for name in c.store_buffers[:-1]:  # the last one is that of vectors
             packings = ["none", *map(PACKING.name_of, _packings_of(name, c.store_packings))]
             yield from (f"store {name} plain {packing}" for packing in packings)
     for kind, names in (("load", c.load_packings), ("store", c.store_packings)):
@@ -678,8 +706,8 @@ def all_modes(configuration: MachineConfiguration) -> set[str]:
     found |= {"vector causal"} if "softmax" in c.reductions else set()
     clears = (1,) if c.anchored else (0, 1)
     found |= {f"gemm clear {clear} write {write}" for clear in clears for write in (0, 1)}
-    found |= {"gemm strips_a", "gemm strips_w", "gemm last_rows", "gemm short block"}
-    found |= {"gemm block_beats", "gemm tile_beats"}
+    found |= {"gemm strips_a", "gemm strips_w", "gemm last_rows", "gemm block_beats"}
+    found |= {"gemm short block", "gemm tile_beats"} if c.scaled else set()
     apart = [(i, j) for i in QUEUES for j in QUEUES if i != j]
     # GEMM touches no memory, and no buffer that STORE or LOAD writes or reads but for operands.
     return found | {f"token from {i} to {j}" for i, j in apart}

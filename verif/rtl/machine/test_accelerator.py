@@ -11,13 +11,16 @@ from numpy.typing import NDArray
 
 from mxsafe.machine.assembler import Assembler, Instruction, fault_of, split
 from mxsafe.machine.configuration import (
+    BF16_MACHINE,
     BOARD_MACHINE,
     FPGA_MACHINE,
     SMALL_MACHINE,
     WINDOW_MACHINE,
     MachineConfiguration,
+    resized,
 )
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
+from mxsafe.machine.layout import narrowed
 from mxsafe.rtl.machine.accelerator import Accelerator
 from verif.rtl.machine.accelerator_checks import (
     FAILED,
@@ -77,27 +80,31 @@ class Probe:
         c, rng = configuration, np.random.default_rng(7)
         rows, size = c.rows, c.word_bytes
         beats = c.block_beats
-        codes = rng.integers(0, 256, (2, 2 * beats * size)).astype(np.uint8)
-        scales = np.full((2, size), 127, np.uint8)
-        numbers = rng.standard_normal(rows * rows).astype("<f4").view(np.uint8)
-        parts = [codes[0], scales[0], codes[1], scales[1], numbers]
-        starts = address + np.cumsum([0, *(len(part) for part in parts)])
+        codes = rng.integers(0, 256, (2, c.beat_words * beats * size)).astype(np.uint8)
+        if not c.scaled:
+            some = rng.standard_normal((2, rows * c.lanes)).astype(np.float32)
+            codes = narrowed(some.view(np.uint32)).astype("<u2").view(np.uint8)
+        content = {"a_codes": codes[0], "w_codes": codes[1]}
+        if c.scaled:
+            content |= dict.fromkeys(("a_scales", "w_scales"), np.full(size, 127, np.uint8))
+        content["vector"] = rng.standard_normal(rows * rows).astype("<f4").view(np.uint8)
+        starts = address + np.cumsum([0, *(len(part) for part in content.values())])
         make = Assembler(c)
-        names = ("a_codes", "a_scales", "w_codes", "w_scales", "vector")
         moves = {
             name: {"buffer": name, "address": int(start), "count_0": len(part) // size}
-            for name, start, part in zip(names, starts, parts, strict=False)
+            for (name, part), start in zip(content.items(), starts, strict=False)
         }
+        *first, last, _ = content
         sums = {"arithmetic": "add", "y": rows, "d": 2 * rows, "beats": rows, "to_vector": 1}
         program = [
-            *(make.load(**moves[name]) for name in names[:3]),
-            make.load(**moves["w_scales"], signal="gemm"),
+            *(make.load(**moves[name]) for name in first),
+            make.load(**moves[last], signal="gemm"),
             make.load(**moves["vector"], signal="vector"),
             make.gemm(beats=beats, block=beats, result=rows, wait="load", signal="vector"),
             make.vector(**sums, wait="load,gemm", signal="store"),
             make.store(**moves["vector"], wait="vector", **{"from": 4 * rows}),
         ]
-        return cls(make.assemble(program), np.concatenate(parts))
+        return cls(make.assemble(program), np.concatenate(list(content.values())))
 
 
 @dataclass
@@ -216,6 +223,7 @@ def _named_by(
 
 
 SMALL = SMALL_MACHINE
+BF16_SMALL = resized(SMALL, arithmetic=BF16_MACHINE.arithmetic)
 PUBLISHED = {
     Accelerator(machine=machine).module_name: machine
     for machine in (
@@ -223,6 +231,8 @@ PUBLISHED = {
         FPGA_MACHINE,
         MachineConfiguration(),
         WINDOW_MACHINE,
+        BF16_MACHINE,
+        BF16_SMALL,
     )
 }
 """Published machines by the names of their modules."""
@@ -323,14 +333,38 @@ PROGRAMS: dict[str, tuple[Any, ...]] = {
     "transformer on a board": ("verilator", BOARD_TRANSFORMER, _vision(11, 32, 2, 40, 1), 2, 0.0),
     # The first tile of each product waits until its anchors are found, as the model predicts.
     "transformer with windows": ("verilator", WINDOW, _vision(37, 32, 2, 40, 1), 20, 0.2),
+    # Numbers of bfloat16, in strips of 8 rows and, with tiles that are transposed, of 16.
+    "encoder without scales": (
+        "verilator",
+        BF16_SMALL,
+        partial(encoder_program, tokens=24),
+        20,
+        0.0,
+    ),
+    "encoder without scales on Icarus": (
+        "icarus",
+        BF16_SMALL,
+        partial(encoder_program, tokens=5),
+        2,
+        0.2,
+    ),
+    "training step without scales": (
+        "verilator",
+        resized(TRAINING, arithmetic=BF16_MACHINE.arithmetic),
+        perceptron_program,
+        20,
+        0.2,
+    ),
 }
 """Simulator, machine, program, and the latency and pauses of its memory."""
-_DEFAULT = ("encoder", "graph")
+_DEFAULT = ("encoder", "graph", "encoder without scales")
 _VARIANTS = (
     "transformer on Icarus",
     "transformer for FPGAs",
     "vectors for FPGAs",
     "tiles for FPGAs",
+    "encoder without scales on Icarus",
+    "training step without scales",
 )
 
 
@@ -378,7 +412,9 @@ def test_a_long_program(name: str, modules: dict[str, Module]) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["mxsf_accelerator", "mxsf_accelerator_window"])
+@pytest.mark.parametrize(
+    "name", ["mxsf_accelerator", "mxsf_accelerator_window", "bf16_accelerator"]
+)
 def test_random_programs_of_the_paper(name: str, modules: dict[str, Module]) -> None:
     """The machine with the array of 16x16."""
     machine, module = PUBLISHED[name], modules[name]
@@ -433,6 +469,27 @@ def test_random_programs(small: Module) -> None:
     for seed in (0, 1):
         done |= check_random("verilator", small, SMALL, seed, 150)
     assert done == all_modes(SMALL)
+
+
+def test_random_programs_without_scales(modules: dict[str, Module], volume: Volume) -> None:
+    """Numbers of bfloat16 in beats of four words, which conversion rounds."""
+    module, done = modules["bf16_accelerator_small"], set[str]()
+    for seed in range(volume(2, 6)):
+        done |= check_random("verilator", module, BF16_SMALL, seed, 150)
+    assert done == all_modes(BF16_SMALL)
+
+
+@pytest.mark.variant
+def test_programs_without_scales_on_icarus(modules: dict[str, Module]) -> None:
+    check_random("icarus", modules["bf16_accelerator_small"], BF16_SMALL, 12, 40)
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("rows", [16, 4])
+def test_random_programs_of_other_sizes_without_scales(rows: int) -> None:
+    machine = replace(BF16_SMALL, rows=rows, unit_rows=2)
+    module = generated(Accelerator(machine=machine))
+    assert check_random("verilator", module, machine, 10, 300) == all_modes(machine)
 
 
 @pytest.mark.full
@@ -528,6 +585,12 @@ def check_some_errors(module: Module, machine: MachineConfiguration, seed: int, 
 
 def test_errors(small: Module, volume: Volume) -> None:
     check_some_errors(small, SMALL, 11, volume(20, 10, 10))
+
+
+@pytest.mark.variant
+def test_errors_without_scales(modules: dict[str, Module]) -> None:
+    """A descriptor that names scales has an error, too."""
+    check_some_errors(modules["bf16_accelerator_small"], BF16_SMALL, 11, 10)
 
 
 @pytest.mark.variant

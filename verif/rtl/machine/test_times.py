@@ -12,6 +12,7 @@ from amaranth.sim import Simulator
 from mxsafe.machine.compiler.products import Products
 from mxsafe.machine.compiler.timing import Times, predict
 from mxsafe.machine.configuration import (
+    BF16_MACHINE,
     BOARD_MACHINE,
     FPGA_MACHINE,
     SMALL_MACHINE,
@@ -29,8 +30,9 @@ from mxsafe.rtl.machine.vector.beat_reader import BeatReader
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngineConfiguration
 
 
-def test_default_times_are_those_of_the_default_machine() -> None:
-    assert times_of(MachineConfiguration()) == Times()
+@pytest.mark.parametrize("machine", [MachineConfiguration(), BF16_MACHINE], ids=["mxsf", "bf16"])
+def test_default_times_are_those_of_the_default_machine(machine: MachineConfiguration) -> None:
+    assert times_of(machine) == Times.of(machine)
 
 
 def test_times_of_a_machine_with_windows() -> None:
@@ -116,8 +118,8 @@ class _Transfers:
 
 @pytest.mark.parametrize(
     "machine",
-    [MachineConfiguration(), SMALL_MACHINE, FPGA_MACHINE, BOARD_MACHINE],
-    ids=["default", "small", "fpga", "board"],
+    [MachineConfiguration(), SMALL_MACHINE, FPGA_MACHINE, BOARD_MACHINE, BF16_MACHINE],
+    ids=["default", "small", "fpga", "board", "bf16"],
 )
 @pytest.mark.parametrize("name", ["load", "store"])
 def test_the_latency_of_transfers(machine: MachineConfiguration, name: str) -> None:

@@ -30,7 +30,7 @@ class AcceleratorConfiguration(AcceleratorCoreConfiguration):
 
     @property
     def base(self) -> str:
-        return f"{self.machine.formats.name}_accelerator"
+        return f"{self.gemm.array.arithmetic.prefix}_accelerator"
 
     @property
     def latency(self) -> int:

@@ -50,7 +50,6 @@ _EVENTS = (
 )
 """Events that are counted."""
 _SIDES = ("a", "w")
-_KINDS = ("codes", "scales")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -82,11 +81,13 @@ class AcceleratorCoreConfiguration(PartConfiguration):
 
     @property
     def base(self) -> str:
-        return f"{self.machine.formats.name}_accelerator_core"
+        return f"{self.gemm.array.arithmetic.prefix}_accelerator_core"
 
     @property
     def differences(self) -> list[str]:
-        return differing_sizes(self.decisive)
+        # What the operands are is in the base.
+        words = differing_sizes(self.decisive)
+        return words if self.machine.scaled else words[1:]
 
     @property
     def latency(self) -> int:
@@ -131,8 +132,10 @@ class AcceleratorCoreConfiguration(PartConfiguration):
             OperandBufferConfiguration,
             word_bits=8 * self.machine.word_bytes,
             beats=getattr(self.machine, f"{name}_beats"),
+            words=self.machine.beat_words,
+            scaled=self.machine.scaled,
             writers=1 if is_out else 2,
-            reads_words=is_out,
+            reads_words=is_out and self.machine.scaled,
         )
 
 
@@ -326,7 +329,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         connect(m, vector.x, buffer.x)
         connect(m, vector.y, buffer.y)
         connect(m, store.vector, buffer.store)
-        for kind in _KINDS:
+        for kind in self.config.kinds:
             for side in _SIDES:
                 operands = parts[f"{side}_buffer"]
                 connect(m, getattr(load, f"{side}_{kind}"), getattr(operands, f"load_{kind}"))

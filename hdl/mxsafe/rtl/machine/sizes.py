@@ -7,20 +7,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from mxsafe.machine.configuration import (
+    BF16_MACHINE,
     CONVERSIONS,
     FPGA_MACHINE,
     FUNCTIONS,
     REDUCTIONS,
     SMALL_MACHINE,
     MachineConfiguration,
+    resized,
 )
 from mxsafe.rtl.configuration import part_of_name
 
 _KNOWN = {"functions": FUNCTIONS, "reductions": REDUCTIONS, "conversions": CONVERSIONS}
 """Allowed entries of each list of a `MachineConfiguration`."""
 _FORMATS = frozenset({"format_a", "format_w"})
-_MACHINES = {"": MachineConfiguration(), "small": SMALL_MACHINE, "fpga": FPGA_MACHINE}
-"""Machines that have a name, the default one first."""
+_MACHINES = (
+    ((), MachineConfiguration()),
+    (("small",), SMALL_MACHINE),
+    (("fpga",), FPGA_MACHINE),
+    (("bf16",), BF16_MACHINE),
+    (("bf16", "small"), resized(SMALL_MACHINE, arithmetic=BF16_MACHINE.arithmetic)),
+)
+"""Machines with the words of their names, the default one first."""
 
 
 def shortest(differing: Callable[[MachineConfiguration], list[str]]) -> list[str]:
@@ -31,10 +39,7 @@ def shortest(differing: Callable[[MachineConfiguration], list[str]]) -> list[str
     differing : callable
         In what the module differs from that of a machine.
     """
-    found = (
-        [*([name] if name else []), *differing(machine)] for name, machine in _MACHINES.items()
-    )
-    return min(found, key=len)
+    return min(([*words, *differing(machine)] for words, machine in _MACHINES), key=len)
 
 
 def differing_sizes(sizes: Mapping[str, Any]) -> list[str]:

@@ -3,10 +3,12 @@
 import pytest
 
 from mxsafe.machine.configuration import (
+    BF16_MACHINE,
     FPGA_MACHINE,
     SMALL_MACHINE,
     WINDOW_MACHINE,
     MachineConfiguration,
+    resized,
 )
 from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheck,
@@ -31,6 +33,8 @@ SMALL = MachineConfiguration(
 PUBLISHED = {
     "descriptor_check": MachineConfiguration(),
     "descriptor_check_anchored": WINDOW_MACHINE,
+    "descriptor_check_bf16": BF16_MACHINE,
+    "descriptor_check_bf16_small": resized(SMALL_MACHINE, arithmetic="bf16"),
     "descriptor_check_small": SMALL_MACHINE,
     "descriptor_check_small_no_sweeps_fpga": FPGA_MACHINE,
 }

@@ -28,8 +28,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "paced": {"target": "fpga", "array_lanes": 2},
     "paced and later": {"target": "fpga", "array_lanes": 1},
     "anchors": {"arithmetic": "window"},
+    "without scales": {"arithmetic": "bf16"},
 }
-MEMORIES = ("a_codes", "a_scales", "w_codes", "w_scales")
+
+
+def _memories(p: Mapping[str, Any]) -> tuple[str, ...]:
+    """Memories that are read."""
+    kinds = ("codes", "scales") if p["a_entries"] else ("codes",)
+    return tuple(f"{side}_{kind}" for side in "aw" for kind in kinds)
 
 
 def _descriptors(
@@ -45,7 +51,8 @@ def _descriptors(
     many[1] &= ~(CALM & many[0])
     for name, chosen in zip(("strips_a", "strips_w"), many, strict=True):
         counts = rng.integers(8, 1 << rng.integers(4, 8, chosen.sum()))
-        fields[name][chosen] = np.minimum(counts, min(p["a_entries"], p["w_entries"]))
+        least = min(p["a_entries"], p["w_entries"]) or min(p["a_beats"], p["w_beats"])
+        fields[name][chosen] = np.minimum(counts, least)
     fields["beats"][many.any(axis=0)] = 1
     # Strips of many beats, so that all bits of the counts of beats and blocks matter; where they
     # come to their ends most have a second one.
@@ -69,7 +76,7 @@ def _descriptors(
             ("w", "beats", "stride"),
             ("a", "entries", "scale_stride"),
             ("w", "entries", "scale_stride"),
-        )
+        )[: len(_memories(p))]
     ):
         what = "codes" if kind == "beats" else "scales"
         depth = p[f"{side}_{kind}"]
@@ -100,11 +107,12 @@ def _descriptors(
 
 
 def _walk(
-    d: Mapping[str, int], *, anchored: bool
+    d: Mapping[str, int], *, anchored: bool, scaled: bool
 ) -> Iterator[tuple[dict[str, int], tuple[int, int, int]]]:
     """Addresses of what is read for each beat, and its flags.
 
     The scales of a block come with its first beat, or where there are anchors with its last one.
+    Without scales there are no blocks, but the tile.
     """
     for w, a, beat in product(*(range(d[n]) for n in ("strips_w", "strips_a", "beats"))):
         in_block = beat % d["block"]
@@ -113,10 +121,10 @@ def _walk(
             "w_codes": d["w_codes"] + w * d["w_stride"] + beat,
         }
         last = beat == d["beats"] - 1
-        ends_block = last or in_block == d["block"] - 1
+        ends_block = last or (scaled and in_block == d["block"] - 1)
         if beat == 0:
             read["starts"] = 1
-        if ends_block if anchored else in_block == 0:
+        if scaled and (ends_block if anchored else in_block == 0):
             block = beat // d["block"]
             read["a_scales"] = d["a_scales"] + a * d["a_scale_stride"] + block
             read["w_scales"] = d["w_scales"] + w * d["w_scale_stride"] + block
@@ -194,8 +202,9 @@ def _check(simulator: str, module: Module, seed: int = 2) -> None:
     outputs = [n for n, port in ports.items() if port.direction == "output" and port.width < 64]
     got = {name: ports[name].numbers(log[name]).astype(np.int64) for name in outputs}
 
-    depths = {m: p[f"{m[0]}_{'beats' if m.endswith('codes') else 'entries'}"] for m in MEMORIES}
-    addresses: dict[str, list[tuple[int, int]]] = {memory: [] for memory in MEMORIES}
+    memories = _memories(p)
+    depths = {m: p[f"{m[0]}_{'beats' if m.endswith('codes') else 'entries'}"] for m in memories}
+    addresses: dict[str, list[tuple[int, int]]] = {memory: [] for memory in memories}
     beats: list[tuple[int, tuple[int, int, int]]] = []
     faults = walks = 0
     reads: list[tuple[dict[str, int], tuple[int, int, int]]] = []
@@ -206,7 +215,7 @@ def _check(simulator: str, module: Module, seed: int = 2) -> None:
 
     def leaves(read: dict[str, int]) -> bool:
         """Whether an address is outside of its memory."""
-        return any(read.get(memory, 0) >= depths[memory] for memory in MEMORIES)
+        return any(read.get(memory, 0) >= depths[memory] for memory in memories)
 
     for clock in range(2, CLOCKS):
         reading = bool(got["a_codes_en"][clock])
@@ -218,7 +227,7 @@ def _check(simulator: str, module: Module, seed: int = 2) -> None:
             assert reads, f"something is read in cycle {clock} that no descriptor asks for"
             wanted, now = reads.pop(0)
             shown.append(now)
-            for memory in MEMORIES:
+            for memory in memories:
                 is_read = got[f"{memory}_en"][clock]
                 if memory in wanted:
                     assert is_read, f"{memory} {clock}"
@@ -261,7 +270,8 @@ def _check(simulator: str, module: Module, seed: int = 2) -> None:
             walks += 1
             # What is outside is never shown.
             descriptor = dict(zip(widths, descriptors[clock].tolist(), strict=True))
-            reads += _walk(descriptor, anchored=bool(rows))
+            scaled = len(memories) > 2
+            reads += _walk(descriptor, anchored=bool(rows), scaled=scaled)
             scan.add(descriptor)
         assert not (reading and later and rst[clock - 1])
     for memory, expected in addresses.items():

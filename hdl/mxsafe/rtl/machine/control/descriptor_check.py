@@ -36,11 +36,14 @@ class DescriptorCheckConfiguration(PartConfiguration):
         "affine",
         "sweeps",
         "anchored",
+        "scaled",
         "load_packings",
         "store_packings",
         "target",
     )
-    shown_if_not_default = frozenset({"anchored", "load_packings", "store_packings", "target"})
+    shown_if_not_default = frozenset(
+        {"anchored", "scaled", "load_packings", "store_packings", "target"}
+    )
 
     @property
     def latency(self) -> int:

@@ -11,6 +11,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ERRORS
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
 from mxsafe.rtl.array.arithmetic import Arithmetic
+from mxsafe.rtl.array.bf16 import Bf16
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
@@ -33,7 +34,6 @@ LANES = 4
 _TURNS = 2
 """Columns that a MAC serves in turn: the shortest block takes as many cycles."""
 _BYTE = 8
-"""Bits of a code in a buffer, and of a scale."""
 
 
 def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
@@ -57,6 +57,8 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     arithmetic: Arithmetic
     if machine.arithmetic == "fp12":
         arithmetic = Fp12(formats=machine.formats)
+    elif machine.arithmetic == "bf16":
+        arithmetic = Bf16(first_behind=True)
     elif machine.arithmetic == "window":
         arithmetic = Window(
             formats=machine.formats, block=machine.block_beats * machine.lanes, interleave=_TURNS
@@ -113,8 +115,13 @@ class GemmEngineConfiguration(PartConfiguration):
 
     def memory(self, side: Side, kind: str) -> MemoryRead:
         """Port to a memory: of the ``codes`` or the ``scales`` of a side."""
-        bits = _BYTE * self.machine.rows * (LANES if kind == "codes" else 1)
-        return MemoryRead(self.feed.depth(side, kind), bits)
+        bits = self.code_bits * LANES if kind == "codes" else _BYTE
+        return MemoryRead(self.feed.depth(side, kind), self.machine.rows * bits)
+
+    @property
+    def code_bits(self) -> int:
+        """Bits of a code in a buffer."""
+        return _BYTE * self.machine.code_bytes
 
     @property
     def under_way(self) -> int:
@@ -141,7 +148,8 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
     """Runs descriptors of products: each tile is a strip of `a` times a strip of `w`.
 
     Operands come a beat of each a cycle, across tiles and descriptors; only the array's own rules
-    make them wait. A descriptor is done when its last row is written.
+    make them wait. A descriptor is done when its last row is written. Numbers of bfloat16 are two
+    bytes each, and have no scales.
 
     Attributes
     ----------
@@ -163,7 +171,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             **{
                 f"{side}_{kind}": Out(config.memory(side, kind))
                 for side in SIDES
-                for kind in ("codes", "scales")
+                for kind in config.kinds
             },
             "result": Out(config.rows.write),
             "array_busy": Out(1),
@@ -244,8 +252,9 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             first = first & ~part.any()
             ready = ready & is_last
             lasts = [flag & is_last for flag in lasts]
+        bits = self.config.code_bits
         for side in SIDES:
-            for kind in ("codes", "scales"):
+            for kind in self.config.kinds:
                 name = f"{side}_{kind}"
                 memory = getattr(self, name)
                 m.d.comb += [
@@ -254,8 +263,8 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
                 ]
             width = self.config.array.arithmetic.code_width(side)
             codes = beat.data[f"{side}_codes"]
-            count = len(codes) // _BYTE
-            low = [codes.word_select(number, _BYTE)[:width] for number in range(count)]
+            count = len(codes) // bits
+            low = [codes.word_select(number, bits)[:width] for number in range(count)]
             rows = [low[start : start + LANES] for start in range(0, count, LANES)]
             shown = [
                 Cat(*(code for row in rows for code in row[lanes * number : lanes * (number + 1)]))
@@ -264,7 +273,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             tdata = streams[side].tdata
             m.d.comb += [
                 Value.cast(tdata.codes).eq(chosen(m, f"{side}_part", part, shown)),
-                Value.cast(tdata.scales).eq(beat.data[f"{side}_scales"]),
+                *self._scales(tdata, beat.data, side),
                 streams[side].tvalid.eq(beat.valid),
                 streams[side].tlast.eq(lasts[0]),
             ]
@@ -280,12 +289,18 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             self.array_busy.eq(beat.valid & ready),
         ]
 
+    def _scales(self, tdata: Any, shown: Mapping[str, Value], side: Side) -> list[Any]:
+        """Statements that hand a side's scales over, if there are any."""
+        if not self.config.machine.scaled:
+            return []
+        return [Value.cast(tdata.scales).eq(shown[f"{side}_scales"])]
+
     def _show(self, m: Module, feed: OperandFeed) -> "_Beat":
         """Return the data of the memories, from registers if reading takes half a cycle."""
         data = {
             f"{side}_{kind}": getattr(self, f"{side}_{kind}").data
             for side in SIDES
-            for kind in ("codes", "scales")
+            for kind in self.config.kinds
         }
         beat = _Beat(feed.beat_valid, feed.beat_ready, feed.first, feed.last, feed.block_last, data)
         if not self.config.holds_beat:

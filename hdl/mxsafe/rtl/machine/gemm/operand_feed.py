@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import any_of, named, truncated
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
@@ -92,7 +92,8 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
     taken stays because nothing is read. The next descriptor enters in the cycle in which the last
     address of the one before is used, or for an FPGA in the cycle behind it.
 
-    Scales are read for the first beat of a block and stay in the register of their memory. With
+    Without scales there are no blocks: `block_last` comes with `last`. Scales are read for the
+    first beat of a block and stay in the register of their memory. With
     anchors they are read for its last one, which is the only one whose scales the array takes:
     meanwhile an `AnchorScan` reads those of the next tile.
 
@@ -122,7 +123,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         config = self.config
         memories: dict[str, Member] = {}
         for side in SIDES:
-            for kind in ("codes", "scales"):
+            for kind in config.kinds:
                 memories[f"{side}_{kind}_en"] = Out(1)
                 memories[f"{side}_{kind}_address"] = Out(range(config.depth(side, kind)))
         flags = ("beat_valid", "first", "block_last", "last", "fault")
@@ -147,7 +148,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         loops = self._loop(m)
         scan = None if self.config.anchors is None else AnchorScan(self.config.anchors)
         outside = [
-            self._walk(m, side, kind, loops, scan) for side in SIDES for kind in ("codes", "scales")
+            self._walk(m, side, kind, loops, scan) for side in SIDES for kind in self.config.kinds
         ]
         is_outside = self._steady(m, named(m, "is_outside", 1, Cat(outside).any()))
         moves: Value = named(m, "moves", 1, ~self.beat_valid | self.beat_ready)
@@ -195,6 +196,8 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             "strips_a": (goes_on & loops.ends_tile, loops.ends_inner),
             "strips_w": (goes_on & loops.ends_tile & loops.ends_inner, None),
         }
+        if not self.config.machine.scaled:
+            del turns["block"]
         last = {}
         for name, (step, ends) in turns.items():
             width = _GEMM[name].width
@@ -213,7 +216,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             last[name] = self._steady(m, named(m, f"is_last_of_{name}", 1, left == 1))
         m.d.comb += [
             loops.ends_tile.eq(last["beats"]),
-            loops.ends_block.eq(last["block"] | last["beats"]),
+            loops.ends_block.eq(any_of(last[one] for one in ("block", "beats") if one in last)),
             loops.ends_inner.eq(last["strips_a"]),
             loops.ends_all.eq(last["beats"] & last["strips_a"] & last["strips_w"]),
         ]

@@ -13,7 +13,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, FOLLOWING, REDUCTION, SWEEP
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.machine.buffers.operand_writer import TARGETS, OperandWriter
+from mxsafe.rtl.machine.buffers.operand_writer import FIELDS, TARGETS, OperandWriter
 from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import WIDTHS, BufferRead, BufferWrite, EnginePort
@@ -23,7 +23,8 @@ from mxsafe.rtl.machine.vector.second_operand import SecondOperand
 from mxsafe.rtl.machine.vector.vector_chain import VectorChain, VectorChainConfiguration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
-from mxsafe.rtl.stream.block_converter import BlockConverter
+from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
+from mxsafe.rtl.stream.number_rounder import NumberRounder, NumberRounderConfiguration
 from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, held
@@ -159,13 +160,23 @@ class VectorEngineConfiguration(PartConfiguration):
             return None
         return FoldedChainConfiguration(chain=self.chain, parts=self.machine.vector_parts)
 
-    converter = Part(
+    blocks = Part(
         BlockConverter,
         format=lambda c: c.machine.conversion_format,
         width=lambda c: c.machine.rows,
         shapes=lambda c: c.machine.conversions,
         paced=lambda c: bool(at(c, "results")) and c.machine.vector_parts > 1,
     )
+    numbers = Part(NumberRounder, width=lambda c: c.machine.rows)
+
+    @property
+    def converter(self) -> BlockConverterConfiguration | NumberRounderConfiguration:
+        """What results are converted by: to blocks with scales, or to numbers without."""
+        return self.blocks if self.machine.scaled else self.numbers
+
+    def build_converter(self) -> BlockConverter | NumberRounder:
+        """The unit of that configuration: both have the same streams."""
+        return BlockConverter(self.blocks) if self.machine.scaled else NumberRounder(self.numbers)
 
     packer = Part(
         OperandPacker,
@@ -485,7 +496,8 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     ) -> tuple["_Sink", Value]:
         """Offer results to the converter, if they are for it; return also how many rows it owes."""
         config, command = self.config, self.queue.descriptor
-        converter, packer = BlockConverter(config.converter), OperandPacker(config.packer)
+        converter: Any = config.build_converter()
+        packer = OperandPacker(config.packer)
         writer = OperandWriter(config.writer)
         for name, unit in (("convert", converter), ("pack", packer), ("write", writer)):
             place(m, platform, name, unit)
@@ -514,11 +526,13 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             sink.takes.eq(sink.wants & converter.s_axis.tready),
             writer.start.eq(start),
             writer.target.eq(command.target),
-            writer.codes_origin.eq(command.out),
-            writer.codes_stride.eq(command.out_stride),
-            writer.scales_origin.eq(command.out_scales),
-            writer.scales_stride.eq(command.out_scale_stride),
         ]
+        for kind in config.kinds:
+            origin, stride = FIELDS[kind]
+            m.d.comb += [
+                getattr(writer, f"{kind}_origin").eq(command[origin]),
+                getattr(writer, f"{kind}_stride").eq(command[stride]),
+            ]
         for name in config.writer.write_ports:
             port: Any = getattr(self, name)
             connect(m, getattr(writer, name), flipped(port))
