@@ -310,7 +310,25 @@ FPGA: tuple[Case, ...] = (
 """Units for FPGAs, which are synthesised where their names are given: see ``docs/fpga.md``."""
 
 
-_NAMED = (*MACHINE, *MORE_LANES, *CARRY_SAVE, *FPGA)
+BF16: tuple[Case, ...] = (
+    _cells("pu_bf16 of the machine", "pu_bf16", first_behind=True),
+    _cells("sta_bf16 4x4x4x4 of the machine", "sta_bf16", first_behind=True),
+    *(
+        Case(
+            name=f"accelerator_bf16, {part}",
+            unit="accelerator_bf16",
+            technologies=("nangate45",),
+            part=part,
+            scripts=("area",),
+        )
+        for part in ("converter", "rest of the vector engine", "rest")
+    ),
+)
+"""What the machine of bfloat16 has of its own: its array, with the sub-matrix unit of that, and
+parts in which scales are missing; synthesised by name too."""
+
+
+_NAMED = (*MACHINE, *MORE_LANES, *CARRY_SAVE, *FPGA, *BF16)
 
 
 def select(
@@ -336,8 +354,8 @@ def select(
         Technologies, by default ``nangate45`` for named units and those of `STANDARD` otherwise; of
         `STANDARD` they select what has them.
     names : sequence of str
-        Patterns (``softmax*``) of names in `STANDARD`, `MACHINE`, `MORE_LANES`, `CARRY_SAVE` and
-        `FPGA`; none for all of `STANDARD`.
+        Patterns (``softmax*``) of names in `STANDARD`, `MACHINE`, `MORE_LANES`, `CARRY_SAVE`,
+        `FPGA` and `BF16`; none for all of `STANDARD`.
 
     Raises
     ------

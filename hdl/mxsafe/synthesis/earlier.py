@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mxsafe.synthesis.cases import CARRY_SAVE, FPGA, MACHINE, MORE_LANES, STANDARD, Case
+from mxsafe.synthesis.cases import BF16, CARRY_SAVE, FPGA, MACHINE, MORE_LANES, STANDARD, Case
 
 Synthesis = Mapping[str, Any]
 
@@ -50,7 +50,7 @@ def completed(
     cases : iterable of Case, optional
         All configurations that results should be there for, in their order: by default those of
         `FPGA` where new results are of them alone, and otherwise those of `STANDARD`. Behind them
-        stand those of `MACHINE`, `MORE_LANES` and `CARRY_SAVE` that there are.
+        stand those of `MACHINE`, `MORE_LANES`, `CARRY_SAVE` and `BF16` that there are.
 
     Raises
     ------
@@ -72,7 +72,7 @@ def completed(
     by_place = {_place(result): result for result in (*earlier["results"], *found["results"])}
     places, more = (
         [(case.name, case.formats, technology) for case in some for technology in case.technologies]
-        for some in (cases, (*MACHINE, *MORE_LANES, *CARRY_SAVE))
+        for some in (cases, (*MACHINE, *MORE_LANES, *CARRY_SAVE, *BF16))
     )
     missing = [place for place in places if place not in by_place]
     if missing:
