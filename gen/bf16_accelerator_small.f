@@ -50,8 +50,8 @@ parts/mxsafe_bf16_mac.v
 parts/mxsafe_bf16_accumulator_first_behind.v
 parts/mxsafe_multiply_add_multiply_stages3_late_addend.v
 parts/mxsafe_activation_width8.v
-parts/mxsafe_softmax_entry_lanes8_beats_sweeps_norms.v
 parts/mxsafe_row_replay_beat_bits256_depth128_4c83a4a6.v
+parts/mxsafe_softmax_entry_lanes8_beats_sweeps_norms.v
 parts/mxsafe_softmax_core_lanes8_beats_sweeps_61cb3201.v
 parts/mxsafe_normalise_core_lanes8_beats_39aff244.v
 parts/mxsafe_row_lane_optional.v

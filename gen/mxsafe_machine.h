@@ -221,6 +221,8 @@
 #define MXSAFE_REG_CONVERT_BLOCKS_HIGH           0x2A4u
 #define MXSAFE_REG_CONVERT_TILES_LOW             0x2A8u
 #define MXSAFE_REG_CONVERT_TILES_HIGH            0x2ACu
+#define MXSAFE_REG_CONVERT_NUMBERS_LOW           0x2B0u
+#define MXSAFE_REG_CONVERT_NUMBERS_HIGH          0x2B4u
 
 /* Queues, as bits of wait and signal. */
 #define MXSAFE_QUEUE_LOAD   1u

@@ -44,7 +44,7 @@ def compared(program: Bench, machine: MachineConfiguration) -> Mapping[str, int]
 @pytest.mark.parametrize("name", MACHINES)
 def test_random_programs(name: str) -> None:
     machine = MACHINES[name]
-    program = random_program(machine, 3, 300, base=5 * machine.word_bytes)
+    program = random_program(machine, 8, 300, base=5 * machine.word_bytes)
     done = set().union(*(modes(one, machine) for one in program.instructions))
     assert done == all_modes(machine)
     counted = compared(program, machine)

@@ -4,7 +4,12 @@ from dataclasses import replace
 
 import pytest
 
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+    resized,
+)
 from mxsafe.rtl.machine.accelerator import Accelerator
 from verif.rtl.machine.accelerator_checks import check_program, perceptron_program
 from verif.rtl.machine.random_programs import all_modes, modes, random_program
@@ -33,6 +38,7 @@ OTHERS = {
         COUNTING, rows=8, data_width=64, array_lanes=2, vector_parts=2, functions=("tanh",)
     ),
     "fpga": replace(FPGA_MACHINE, counts=True),
+    "bf16": resized(COUNTING, arithmetic="bf16"),
 }
 
 

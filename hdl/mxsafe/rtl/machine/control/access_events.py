@@ -15,7 +15,7 @@ from mxsafe.rtl.machine.control.registers import ACCESS_BITS
 from mxsafe.rtl.notes import noted
 
 _HALVES = 2
-"""Memories side by side of a buffer: of words of a beat, or of scale entries of a word."""
+"""Memories side by side of a buffer: of words of a vector beat, or of scale entries of a word."""
 
 
 def access_events(
@@ -30,7 +30,7 @@ def access_events(
     parts : Mapping of str to Unit
         Parts of the core by their names.
     """
-    found = dict(_operands(parts))
+    found = dict(_operands(machine, parts))
     found |= _vectors(parts["vector_buffer"])
     fetch = parts["fetch"]
     found["descriptors"] = fetch.descriptor_valid & fetch.descriptor_ready
@@ -43,22 +43,21 @@ def access_events(
 
 def _written(*ports: Any) -> Value:
     """Memories that are written: of several writers one is, in a cycle."""
-    return any_of(Mux(port.valid & port.ready, _count(port.halves), 0) for port in ports)
+    return any_of(Mux(port.valid & port.ready, sum(port.halves), 0) for port in ports)
 
 
-def _count(halves: Value) -> Value:
-    return halves[0] + halves[1]
-
-
-def _operands(parts: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
+def _operands(
+    machine: MachineConfiguration, parts: Mapping[str, Any]
+) -> Iterator[tuple[str, Value]]:
     """Accesses of the buffers of operands and results."""
     for name in ("a", "w", "out"):
         buffer = parts[f"{name}_buffer"]
         writers = ["vector"] if name == "out" else ["vector", "load"]
-        for kind in ("codes", "scales"):
-            # Of scales GEMM reads one entry, and STORE a word of two.
-            halves = 1 if kind == "scales" and name != "out" else _HALVES
-            yield f"{name}_{kind}_read", Mux(getattr(buffer, kind).en, halves, 0)
+        # Of scales GEMM reads one entry, and STORE a word of two.
+        entries = _HALVES if name == "out" else 1
+        for kind in buffer.config.writes:
+            memories = entries if kind == "scales" else machine.beat_words
+            yield f"{name}_{kind}_read", Mux(getattr(buffer, kind).en, memories, 0)
             ports = (getattr(buffer, f"{writer}_{kind}") for writer in writers)
             yield f"{name}_{kind}_written", _written(*ports)
 
