@@ -54,8 +54,8 @@ class Kernel:
         Of an operand that is nothing but columns of others what makes each matrix.
     after : list of Kernel
         Those that read what its result overwrites.
-    beside : bool
-        Whether it has products for while others have vectors.
+    beside : set of int
+        Matrices that are made beside others, while these have vectors alone.
     also : list of Kernel
         Values of its own that it stores as well, each a kernel that is done with this one.
     of : Kernel, optional
@@ -83,7 +83,7 @@ class Kernel:
     fixed: bool = False
     within: "list[list[tuple[Kernel, int]]]" = field(default_factory=list)
     after: "list[Kernel]" = field(default_factory=list)
-    beside: bool = False
+    beside: set[int] = field(default_factory=set)
     also: "list[Kernel]" = field(default_factory=list)
     of: "Kernel | None" = None
 

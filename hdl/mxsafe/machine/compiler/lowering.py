@@ -187,7 +187,7 @@ class _Emission:
         others: list[Task] = []
         begun: Iterator[list[Step]] | None = None
         for task in tasks:
-            if task[0].beside and not self._tight:
+            if task[1] in task[0].beside and not self._tight:
                 others.append(task)
                 continue
             if begun is not None and not self._both_fit(task, others[0]):

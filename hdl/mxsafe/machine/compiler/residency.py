@@ -65,9 +65,9 @@ def _early(order: Sequence[Task], needs: "_Needs") -> list[Task]:
         shared = [before for before in of[at] if before not in alone]
         first[result] = max([first.get(result, -1), *shared])
     keys = []
-    for at, (kernel, _) in enumerate(order):
+    for at, (kernel, matrix) in enumerate(order):
         ready = first[alone[at]] if at in alone else -1
-        kernel.beside = ready >= 0
+        (kernel.beside.add if ready >= 0 else kernel.beside.discard)(matrix)
         keys.append((ready, 1, at) if ready >= 0 else (at, 0, at))
     return [order[at] for _, _, at in sorted(keys)]
 
