@@ -219,23 +219,32 @@ class _Backward:
     def _scattered(self, source: Value, dy: Value, mine: Indices, places: Indices) -> Value:
         """The sum of the gradients of each element of a source, of all the places it went to.
 
-        An element that went nowhere has a gradient of 0. Where all went to as many places: rows
-        that it filled are summed first; then of a vector that went to many rows a product with
+        An element that went nowhere has a gradient of 0. Where all others went to as many places:
+        rows that it filled are summed first; then of a vector that went to many rows a product with
         ones; of anything else the last half of the copies is added to the first one, until one is
-        left.
+        left. So are first places, second places and so on, where they went to unlike numbers.
         """
         g = self._g
         counts = np.bincount(places, minlength=source.size)
         copies = int(counts.max())
-        order = mine[np.argsort(places, kind="stable")]
-        if copies == 1 and len(mine) == source.size:
+        by_place = np.argsort(places, kind="stable")
+        order, there = mine[by_place], places[by_place]
+        used = np.flatnonzero(counts)
+        if copies == 1 and len(used) == source.size:
             return g.gather([dy], order.reshape(source.shape))
-        if copies > 1 and (counts == copies).all():
-            return self._summed(source, dy, order.reshape(source.size, copies))
+        if copies > 1 and (counts[used] == copies).all():
+            each = order.reshape(len(used), copies)
+            if len(used) == source.size:
+                return self._summed(source.name, source.shape, dy, each)
+            length = source.shape[-1]
+            rows = len(np.unique(used // length))
+            shape = (rows, length) if rows * length == len(used) else (len(used),)
+            part = self._summed(source.name, shape, dy, each)
+            return self._scattered(source, part, np.arange(len(used)), used)
         if copies > 1:
-            raise ValueError(
-                f"{source.name}: its elements must go to equally many places, not to up to {copies}"
-            )
+            number = np.arange(len(there)) - np.repeat(np.cumsum(counts) - counts, counts)
+            kinds = [number == one for one in range(copies)]
+            return self._added([self._scattered(source, dy, order[k], there[k]) for k in kinds])
         whole = np.full(source.shape, -1, np.int64)
         whole.reshape(-1)[places] = mine
         if not _finite(dy):
@@ -247,23 +256,30 @@ class _Backward:
         part = g.multiply(g.spread(dy, whole), mask)
         return g.add(part, np.zeros(source.shape, np.float32))
 
-    def _summed(self, source: Value, dy: Value, each: Indices) -> Value:
-        """The sum of the gradients of each element, which went to as many places as all others."""
-        g, length, copies = self._g, dy.shape[-1], each.shape[1]
+    def _summed(self, name: str, shape: tuple[int, ...], dy: Value, each: Indices) -> Value:
+        """Sums of the gradients of elements that went to equally many places, in a shape."""
+        g, copies, count = self._g, each.shape[1], each.shape[0]
+        length = dy.shape[-1] if dy.shape else 1
         if length > 1 and copies % length == 0:
             along = each.reshape(-1, length)
             if (along == along[:, :1] // length * length + np.arange(length)).all():
-                numbers = np.repeat(np.arange(source.size), copies // length)
-                return self._scattered(source, g.sum(dy), along[:, 0] // length, numbers)
-        if source.size > source.shape[-1] or (np.diff(each, axis=0) != 1).any():
-            return self._halves(dy, each, source.shape)
-        ones = g.constant(np.ones((1, 1, copies), np.float32))
-        made = g.product(g.gather([dy], each[None]), ones, f"gradient of {source.name}")
-        return g.reshape(made, source.shape)
+                sums, rows = g.sum(dy), along[:, 0] // length
+                return self._gathered(name, shape, sums, rows.reshape(count, copies // length))
+        return self._gathered(name, shape, dy, each)
 
-    def _halves(self, dy: Value, each: Indices, shape: tuple[int, ...]) -> Value:
+    def _gathered(self, name: str, shape: tuple[int, ...], dy: Value, each: Indices) -> Value:
+        g, (count, copies) = self._g, each.shape
+        if copies == 1:
+            return g.gather([dy], each.reshape(shape))
+        if count > (shape[-1] if shape else 1) or (np.diff(each, axis=0) != 1).any():
+            parts = [g.gather([dy], each[:, at].reshape(shape)) for at in range(copies)]
+            return self._added(parts)
+        ones = g.constant(np.ones((1, 1, copies), np.float32))
+        made = g.product(g.gather([dy], each[None]), ones, f"gradient of {name}")
+        return g.reshape(made, shape)
+
+    def _added(self, parts: list[Value]) -> Value:
         g = self._g
-        parts = [g.gather([dy], each[:, at].reshape(shape)) for at in range(each.shape[1])]
         while len(parts) > 1:
             half = -(-len(parts) // 2)
             parts = [
