@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -93,6 +94,40 @@ class Scalars(nn.Module):
         return out
 
 
+class Uneven(nn.Module):
+    """Parameters of which a part is used, and elements that go to unlike numbers of places."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table, self.positions = nn.Embedding(20, 16), nn.Embedding(11, 16)
+        self.kinds = nn.Embedding(3, 16)
+        self.temperature = nn.Parameter(torch.tensor(1.25))
+        self.head = nn.Linear(16, 20)
+
+    def forward(self, texts: torch.Tensor) -> torch.Tensor:
+        kinds = self.kinds(torch.tensor([0, 0, 0, 1, 1, 1, 1, 1]))
+        x = self.table(texts) + self.positions(torch.arange(8)) + kinds
+        y = self.head(x[:, [0, 0, 1, 2, 3, 4, 4, 4]] * self.temperature)
+        return (y * y.mean()).flatten(0, 1)
+
+
+class Changing(nn.Module):
+    """Counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(13, 6)
+        self.register_buffer("calls", torch.zeros(1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        self.calls += 1
+        return self.layer(x) * self.calls
+
+
+class Focal(nn.CrossEntropyLoss):
+    """A loss of one's own."""
+
+
 def _perceptron() -> Any:
     return nn.Sequential(nn.Linear(13, 20), nn.GELU(), nn.LayerNorm(20), nn.Linear(20, 6))
 
@@ -135,6 +170,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any, Any, dict[str,
     "vits": (Vit, lambda: _images(5), nn.CrossEntropyLoss(), _adamw, {"parts": 5}),
     "gpt": (Gpt, _texts, nn.CrossEntropyLoss(), _momentum, {}),
     "tied": (lambda: Gpt(tied=True), _texts, nn.CrossEntropyLoss(), _sgd, {"parts": 2}),
+    "uneven": (Uneven, _texts, nn.CrossEntropyLoss(), _sgd, {}),
     "scalars": (Scalars, _numbers, nn.MSELoss(), _adam, {"format": "mxfp8_e4m3"}),
 }
 
@@ -249,6 +285,8 @@ def test_windows_of_more_values_than_an_output_has(rows: int, features: int) -> 
         (nn.CrossEntropyLoss(), torch.zeros(9, dtype=torch.int64), "12 integers, not int64 of "),
         (nn.CrossEntropyLoss(), torch.zeros(12, 1, dtype=torch.int64), "12 integers, not int64 of"),
         (nn.CrossEntropyLoss(), torch.full((12,), -1), "from 0 to 5, not -1$"),
+        (nn.CrossEntropyLoss(), torch.zeros(12, 6), "have rows of probabilities, .* is 1, not 0$"),
+        (nn.CrossEntropyLoss(), torch.full((12, 6), torch.nan), "have rows of prob.*, not nan$"),
         (nn.CrossEntropyLoss(), torch.zeros(12, 5), r"have shape \(12, 6\), not \(12, 5\)$"),
         (
             nn.MSELoss(),
@@ -432,6 +470,63 @@ def test_state_is_saved_and_resumed(tmp_path: Any) -> None:
         assert_same(second.state[name], array)
 
 
+@pytest.mark.parametrize(
+    ("first", "back"), [(False, False), (False, True), (True, True)], ids=["in", "both", "out"]
+)
+def test_parts_are_of_samples(first: bool, back: bool) -> None:
+    """A model whose first axis, of input or output, is that of tokens is refused."""
+
+    class Tokens(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=first)
+
+        def forward(self, x: Any) -> Any:
+            y = self.layer(x)
+            return (y.transpose(0, 1) if back else y).flatten(0, 1)
+
+    model, given = Tokens(), (torch.randn(4, 8, 16), torch.randint(0, 16, (32,)))
+    loss, optimizer = nn.CrossEntropyLoss(), _sgd(model.parameters())
+    with pytest.raises(
+        ValueError, match=r"^parts must be 1 for a model that does not take each sam"
+    ):
+        mxt.compile_step(model, loss, optimizer, given, parts=4, engine="model")
+    mxt.compile_step(model, loss, optimizer, given, engine="model")
+
+
+def test_buffers_that_change_are_refused() -> None:
+    """And are as they were then."""
+    model, given = Changing(), _rows()
+    message = "calls.*a parameter or buffer is changed, and a program keeps it"
+    with pytest.raises(CompileError, match=message):
+        mxt.compile_step(model, nn.CrossEntropyLoss(), _sgd(model.parameters()), given)
+    with pytest.raises(CompileError, match=message):
+        mxt.compile(model, given[:1])
+    assert model.calls.item() == 0
+
+
+@pytest.mark.parametrize("rate", [math.nan, math.inf, 1e39])
+def test_rates_are_finite(rate: float) -> None:
+    model, given = _perceptron(), _rows()
+    optimizer = _sgd(model.parameters())
+    step = mxt.compile_step(model, nn.CrossEntropyLoss(), optimizer, given, engine="model")
+    optimizer.param_groups[0]["lr"] = rate
+    with pytest.raises(ValueError, match=r"^optimizer must have a finite lr of float32, not "):
+        step(*given)
+    assert step.steps == 0
+
+
+def test_parameters_that_come_later_are_refused() -> None:
+    model, given = _perceptron(), _rows()
+    optimizer = _sgd(model[0].parameters())
+    step = mxt.compile_step(model, nn.CrossEntropyLoss(), optimizer, given, engine="model")
+    optimizer.add_param_group({"params": list(model[3].parameters())})
+    with pytest.raises(
+        ValueError, match=r"^optimizer must have the parameters that it had when it"
+    ):
+        step(*given)
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("name", ["x", "target", "output"])
 def test_parameters_may_have_any_name(name: str, parts: int) -> None:
@@ -465,7 +560,7 @@ def test_what_is_refused_is_named() -> None:
     loss, sgd = nn.CrossEntropyLoss(), _sgd(model.parameters())
     step = mxt.compile_step(model, loss, sgd, given)
     kept = step.state_dict()["state"]
-    frozen = _perceptron().requires_grad_(False)
+    frozen, halved = _perceptron().requires_grad_(False), _perceptron().half()
     refused: list[tuple[Callable[[], Any], str]] = [
         (lambda: mxt.compile_step(model, nn.L1Loss(), sgd, given), "loss must be CrossEntropyLoss"),
         (
@@ -490,7 +585,7 @@ def test_what_is_refused_is_named() -> None:
         ),
         (
             lambda: mxt.compile_step(model, loss, sgd, (given[0].double(), given[1])),
-            r"examples\[0\] must be a tensor of float32, integers or booleans, not Tensor",
+            r"examples\[0\] must be a tensor of float32, integers or booleans, not float64 of ",
         ),
         (
             lambda: mxt.compile_step(model, loss, sgd, given[0]),
@@ -500,7 +595,19 @@ def test_what_is_refused_is_named() -> None:
             lambda: mxt.compile_step(frozen, loss, _sgd(frozen.parameters()), given),
             "optimizer must have a parameter with requires_grad that the model uses, and has none",
         ),
-        (lambda: step(given[0]), "inputs must be 1"),
+        (lambda: step(given[0]), r"inputs must be 1 \(input\) and a target, not 1 in all"),
+        (lambda: step(), r"inputs must be 1 \(input\) and a target, not 0 in all"),
+        (
+            lambda: step(given[0].bfloat16(), given[1]),
+            "input must be a dense tensor of .* bfloat16",
+        ),
+        (lambda: step(given[0].to("meta"), given[1]), "input must be a dense .*, not float32 meta"),
+        (lambda: step(given[0].to_sparse(), given[1]), "input must be .*, not float32 sparse_coo"),
+        (
+            lambda: mxt.compile_step(halved, loss, _sgd(halved.parameters()), given),
+            r"0.weight must be of float32, not float16 of shape \(20, 13\)",
+        ),
+        (lambda: mxt.compile_step(model, Focal(), sgd, given), "loss must be .*, not Focal"),
         (lambda: step(given[0], given[1] + 6), "target must be from 0 to 5, not (6|7|8|9|10|11)$"),
         (lambda: mxt.compile_step(model, loss, sgd, ()), r"examples must be inputs and a target, "),
         (lambda: step(given[0][:5], given[1]), r"input must have shape \(11, 13\), not \(5, 13\)"),

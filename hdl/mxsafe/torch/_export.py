@@ -142,6 +142,7 @@ class _Legaliser:
         self._inputs = inputs
         self._c = Composer(graph, list(known.values()))
         self._env: dict[Node, Any] = {}
+        self._memories: set[int] = set()
         self._errors: list[str] = []
 
     def run(self) -> Graph:
@@ -179,7 +180,9 @@ class _Legaliser:
                 if target in self._known:
                     return self._known[target]
                 found = program.state_dict.get(target)
-                return program.constants[target] if found is None else found.detach()
+                tensor = program.constants[target] if found is None else found.detach()
+                self._memories.add(tensor.untyped_storage().data_ptr())
+                return tensor
         if node.name in signature.inputs_to_lifted_tensor_constants:
             return program.constants[signature.inputs_to_lifted_tensor_constants[node.name]]
         if node.name in self._inputs:
@@ -218,6 +221,8 @@ class _Legaliser:
             name = str(node.target).removeprefix("aten.").split(".")[0]
             target = cast(Callable[..., Any], node.target)
             if not any(isinstance(one, Value) for one in inside):
+                if name.endswith("_") and self._is_of_model(args[0]):
+                    raise RefusalError("a parameter or buffer is changed, and a program keeps it")
                 with torch.no_grad():
                     return target(*args, **kwargs)
             if name == "_assert_tensor_metadata":
@@ -225,6 +230,10 @@ class _Legaliser:
             return self._taken(node, name, args, kwargs)
         except (RefusalError, ValueError) as refusal:
             return self._refuse(node, str(refusal))
+
+    def _is_of_model(self, one: object) -> bool:
+        """Whether it is a parameter or buffer of the model, or a view of one."""
+        return isinstance(one, torch.Tensor) and one.untyped_storage().data_ptr() in self._memories
 
     def _taken(self, node: Node, name: str, args: Any, kwargs: Any) -> Any:
         target, example = cast(Callable[..., Any], node.target), node.meta["val"]

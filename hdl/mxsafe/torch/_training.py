@@ -39,6 +39,11 @@ _TILES = (8, 8)
 """Training is in tiles: their codes are the same in both orientations."""
 _ENGINES = ("interpreter", "model")
 _MOST_STEPS = (1 << 63) - 1
+_MOST_RATE = float(np.finfo(np.float32).max)
+_UNLIKE = 1e-3
+"""By how much of its largest number an output of all samples may differ from those of parts."""
+_PROBABILITY = 2.0**-10
+"""How far a sum of probabilities may be from 1, as rounding to float16 leaves it."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +72,8 @@ class _Trained:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the master weights: kernels of convolutions are matrices."""
-        shape = tuple(self.parameter.shape)
+        """Of the master weights: kernels of convolutions are matrices, one number is a vector."""
+        shape = tuple(self.parameter.shape) or (1,)
         return shape if len(shape) < 4 else (shape[0], math.prod(shape[1:]))
 
     @property
@@ -126,9 +131,10 @@ class TrainingStep:
         configuration: MachineConfiguration,
         parts: int,
         engine: str | Run,
-        target: Any,
+        examples: Sequence[Any],
     ) -> None:
-        self._loss, self._optimizer = _loss(loss), optimizer
+        *inputs, target = examples
+        self._loss, self._optimizer, self._groups = _loss(loss), optimizer, _sizes(optimizer)
         self._configuration = configuration
         self._trained = _trained(program, model, optimizer)
         self.graph = Graph()
@@ -137,11 +143,13 @@ class TrainingStep:
         self._output = _free("output", kept)
         self._target = _free("target", [*kept, *program.graph_signature.user_inputs])
         self._build(program, parts)
+        if parts > 1:
+            _check_parts(model, inputs, parts)
         with about(target="the target of examples"):
-            self._loss.target(_numpy(target), self._shape)
+            self._loss.target(_numpy("target", target), self._shape)
         state: dict[str, Floats] = {}
         for one in self._trained:
-            state[one.name] = _numpy(one.parameter).reshape(one.shape)
+            state[one.name] = _numpy(one.name, one.parameter).reshape(one.shape)
             for moment in one.moments:
                 state[moment] = np.zeros_like(state[one.name])
         self._run = engine if callable(engine) else None
@@ -249,7 +257,7 @@ class TrainingStep:
         self.output = found[self._output]
         self.steps += 1
         self._seen()
-        return self._loss.value(self.output, _numpy(given[-1]))
+        return self._loss.value(self.output, _numpy("target", given[-1]))
 
     def _seen(self) -> None:
         """Let schedulers see a step of the optimiser, which changes nothing without gradients."""
@@ -299,24 +307,29 @@ class TrainingStep:
 
     def _taken(self, *given: Any) -> dict[str, Floats]:
         """Arrays that the host writes before the next step: all but the state."""
-        *inputs, target = (_numpy(one) for one in given)
-        if len(inputs) != len(self._models):
+        if len(given) != len(self._models) + 1:
             raise ValueError(
                 f"inputs must be {len(self._models)} ({', '.join(self._models)}) and a target, not "
-                f"{len(inputs)} and a target"
+                f"{len(given)} in all"
             )
+        *inputs, target = given
         known = {
-            **dict(zip(self._models, inputs, strict=True)),
+            **{n: _numpy(n, one) for n, one in zip(self._models, inputs, strict=True)},
             **self._rates(),
-            self._target: self._loss.target(target, self._shape),
+            self._target: self._loss.target(_numpy("target", target), self._shape),
         }
         ports = {port.name: port for port in self._ports}
         return {name: ports[name].taken(one) for name, one in known.items()}
 
     def _rates(self) -> dict[str, Floats]:
         """Rates of this step, which the optimiser's groups say; all else is as it was compiled."""
+        if _sizes(self._optimizer) != self._groups:
+            raise ValueError("optimizer must have the parameters that it had when it was compiled")
         for one in self._trained:
-            now = optimiser_of(self._optimizer, self._optimizer.param_groups[one.group])
+            group = self._optimizer.param_groups[one.group]
+            now, rate = optimiser_of(self._optimizer, group), float(group["lr"])
+            if not math.isfinite(rate) or abs(rate) > _MOST_RATE:
+                raise ValueError(f"optimizer must have a finite lr of float32, not {rate}")
             if now != one.optimiser:
                 raise ValueError(
                     f"optimizer must be {one.optimiser}, as it was compiled, in all but lr, not "
@@ -369,9 +382,9 @@ class TrainingStep:
             is_float = isinstance(tensor, torch.Tensor) and tensor.dtype == torch.float32
             if not is_float or tensor.shape != wanted:
                 raise ValueError(
-                    f"{name} must be a float32 tensor of shape {wanted}, not {shown(tensor)}"
+                    f"{name} must be a float32 tensor of shape {wanted}, not {_described(tensor)}"
                 )
-        self._engine.load({name: _numpy(tensor) for name, tensor in state.items()})
+        self._engine.load({name: _numpy(name, tensor) for name, tensor in state.items()})
         self.steps = steps
 
 
@@ -414,9 +427,10 @@ def compile_step(
         products, over features or over rows of the batch, are those of parts of 4,096, added in
         binary32; buffers of operands must hold a strip of such a part.
     parts : int
-        Into how many equal parts the batch is divided: the model takes one at a time, and all
-        gradients are added. With one image in a part no tile has rows of two images, as it must be
-        where a batch has a number of tokens that is no multiple of 8.
+        Into how many equal parts the batch is divided, along the first axis of inputs, output and
+        target: the model takes one at a time, and all gradients are added. It must give for them
+        what it gives for all. With one image in a part no tile has rows of two images, as it must
+        be where an image has a number of tokens that is no multiple of 8.
     engine : {"interpreter", "model"} or callable
         What runs the steps: the program, on the interpreter; or each operation by its model, with
         the same bits; or what is called with a `Program` and its memory, which it changes, such as
@@ -455,12 +469,12 @@ def compile_step(
         require_one_of("engine", engine, _ENGINES)
     if len(examples) < 2:
         raise ValueError(f"examples must be inputs and a target, not {shown(examples)}")
-    *inputs, target = examples
+    *inputs, _ = examples
     for at, one in enumerate(inputs):
         _check_input(f"examples[{at}]", one, parts)
     program = exported(model, [one[: len(one) // parts] for one in inputs])
     configuration = machine_named(machine, format, arithmetic)
-    return TrainingStep(program, model, loss, optimizer, configuration, parts, engine, target)
+    return TrainingStep(program, model, loss, optimizer, configuration, parts, engine, examples)
 
 
 class _CrossEntropy:
@@ -483,6 +497,12 @@ class _CrossEntropy:
             if target.shape != shape:
                 raise ValueError(f"target must have shape {shape}, not {target.shape}")
             wanted = target.astype(np.float64)
+            sums = wanted.sum(axis=1)
+            if not (np.abs(sums - 1) <= _PROBABILITY).all():  # nor if there are NaN
+                wrong = sums[np.abs(sums - 1).argmax()]
+                raise ValueError(
+                    f"target must have rows of probabilities, whose sum is 1, not {wrong:.6g}"
+                )
         else:
             if target.dtype.kind not in "iu" or target.shape != (rows,):
                 raise ValueError(
@@ -503,7 +523,7 @@ class _CrossEntropy:
         wide = wide - wide.max(axis=1, keepdims=True)
         logarithms = wide - np.log(np.exp(wide).sum(axis=1, keepdims=True))
         probabilities = self._probabilities(target, logits.shape)
-        return float(-(probabilities * logarithms).sum(axis=1).mean())
+        return float(0.0 - (probabilities * logarithms).sum(axis=1).mean())
 
 
 class _SquaredError:
@@ -533,9 +553,9 @@ class _SquaredError:
 def _loss(module: torch.nn.Module) -> _CrossEntropy | _SquaredError:
     if getattr(module, "reduction", "mean") != "mean":
         raise ValueError(f"loss must have reduction mean, not {shown(module.reduction)}")
-    if isinstance(module, torch.nn.CrossEntropyLoss):
+    if type(module) is torch.nn.CrossEntropyLoss:
         return _CrossEntropy(module)
-    if isinstance(module, torch.nn.MSELoss):
+    if type(module) is torch.nn.MSELoss:
         return _SquaredError(module)
     raise TypeError(f"loss must be CrossEntropyLoss or MSELoss, not {type(module).__name__}")
 
@@ -573,6 +593,8 @@ def _trained(
             if not names:
                 raise ValueError("optimizer must have parameters of the model alone")
             if key in used and parameter.requires_grad:
+                if parameter.dtype != torch.float32:
+                    raise TypeError(f"{names[0]} must be of float32, not {_described(parameter)}")
                 made = optimiser_of(optimizer, group)
                 one = _Trained(names[0], tuple(names), parameter, number, made, key in tables)
                 found.append(one)
@@ -594,7 +616,7 @@ def _check_input(name: str, given: object, parts: int) -> None:
     """Refuse an example that is no input of a step in so many parts."""
     if not isinstance(given, torch.Tensor) or given.dtype not in INPUT_DTYPES:
         raise TypeError(
-            f"{name} must be a tensor of float32, integers or booleans, not {shown(given)}"
+            f"{name} must be a tensor of float32, integers or booleans, not {_described(given)}"
         )
     if not given.dim() or len(given) % parts:
         raise ValueError(
@@ -603,7 +625,40 @@ def _check_input(name: str, given: object, parts: int) -> None:
         )
 
 
-def _numpy(given: Any) -> NDArray[Any]:
-    if isinstance(given, torch.Tensor):
-        return given.detach().cpu().numpy().copy()
-    return np.asarray(given)
+def _check_parts(model: torch.nn.Module, inputs: Sequence[torch.Tensor], parts: int) -> None:
+    """Refuse a model that does not give for parts of the batch what it gives for all of it."""
+    cut = zip(*(one.chunk(parts) for one in inputs), strict=True)
+    with torch.no_grad():
+        whole, joined = model(*inputs), torch.cat([model(*part) for part in cut])
+    if whole.shape == joined.shape:
+        error = (whole - joined).abs().max().item()
+        if not error > _UNLIKE * whole.abs().max().item():
+            return
+    raise ValueError(
+        f"parts must be 1 for a model that does not take each sample by itself, along the first "
+        f"axis of its inputs and its output, not {parts}"
+    )
+
+
+def _sizes(optimizer: torch.optim.Optimizer) -> list[int]:
+    """Numbers of parameters of an optimiser's groups."""
+    return [len(group["params"]) for group in optimizer.param_groups]
+
+
+def _described(given: object) -> str:
+    """What a tensor is, in an error."""
+    if not isinstance(given, torch.Tensor):
+        return shown(given)
+    kinds = [str(given.dtype), "" if given.layout == torch.strided else str(given.layout)]
+    told = " ".join(filter(None, [*kinds, "meta" if given.is_meta else ""])).replace("torch.", "")
+    return f"{told} of shape {tuple(given.shape)}"
+
+
+def _numpy(name: str, given: Any) -> NDArray[Any]:
+    if not isinstance(given, torch.Tensor):
+        return np.asarray(given)
+    if given.layout != torch.strided or given.is_meta or given.dtype == torch.bfloat16:
+        raise TypeError(
+            f"{name} must be a dense tensor of float32 or integers, not {_described(given)}"
+        )
+    return given.detach().cpu().numpy().copy()
