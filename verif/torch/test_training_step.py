@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch")
 
 import mxsafe.torch as mxt  # noqa: E402
 from mxsafe.machine.compiler.places import CompileError  # noqa: E402
+from mxsafe.machine.compiler.timing import predict  # noqa: E402
 from mxsafe.machine.configuration import WINDOW_MACHINE, MachineConfiguration  # noqa: E402
 from mxsafe.machine.graph import Graph  # noqa: E402
 from mxsafe.machine.updates import Trained  # noqa: E402
@@ -249,6 +250,15 @@ def test_other_arithmetics_have_the_bits_of_the_models(case: str, arithmetic: st
     assert_same(step.output, other.output)
     for name, array in step.state.items():
         assert_same(array, other.state[name])
+
+
+def test_nothing_is_computed_again_in_bfloat16() -> None:
+    """Rows that are the k of a product may begin anywhere; the products are those of tiles."""
+    beats = set()
+    for arithmetic in ("exact", "bf16"):
+        _, step, _, _ = _made("vit", arithmetic=arithmetic, engine="model")
+        beats.add(predict(step.compiled.parts[0].program).array_busy)
+    assert len(beats) == 1
 
 
 @pytest.mark.parametrize(("rows", "features"), [(8, 4200), (4200, 8)])

@@ -890,7 +890,19 @@ class Plan:
         if self._turns:
             # What a tensor has along its last axis stands along beats: so it is there once.
             options.insert(self._along_beats(value, p), (p.turned(), True))
+        if not self.configuration.scaled:
+            # Without tiles that rows must stay in, both are mostly possible: rather one that is
+            # there than one for which what it is made of is computed again.
+            options.sort(key=lambda option: not self._is_usual(value, option[0]))
         return next(((one, turned) for one, turned in options if self._had(value, one)), None)
+
+    def _is_usual(self, value: Value, p: Placement) -> bool:
+        """Whether it can be taken from tensors as they usually are, or turned."""
+        parts = [(source, natural(source), own) for source, own in self.resolve(value, p)]
+        return all(
+            any(self._covers(source, one, [own]) for one in (usual, usual.turned()))
+            for source, usual, own in parts
+        )
 
     def _along_beats(self, value: Value, p: Placement) -> bool:
         """Whether beats have what is along the last axis of a tensor."""
