@@ -88,7 +88,7 @@ class GraphModel:
     configuration : MachineConfiguration, optional
         Of which format, arithmetic, lanes and grade count.
     block : int or tuple of int
-        Of operands: 64 along the sum, or tiles of ``(8, 8)``.
+        Of operands with scales: 64 along the sum, or tiles of ``(8, 8)``.
     """
 
     @checked
