@@ -3,10 +3,13 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from mxsafe.machine.assembler import Assembler
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.graph import Graph
 from verif.cli.command import run_in
 
 
@@ -46,6 +49,17 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["total"] == pytest.approx(sum(part["energy"] for part in found["parts"]))
     assert found["cycles"] > 0
     assert len(found["assumptions"]) == 5
+
+
+def test_a_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = Graph()
+    graph.output("y", graph.linear(graph.input("x", (20, 48)), np.ones((64, 48), np.float32)))
+    compile_graph(graph, SMALL_MACHINE).save(tmp_path / "model.mxprog")
+    assert run_in(tmp_path, "energy", "model.mxprog", "--json") == 0
+    parts = {part["name"]: part for part in json.loads(capsys.readouterr().out)["parts"]}
+    # Tiles of 8x8: three of rows, eight of columns, of 48 values of k each.
+    assert parts["array"]["count"] == 24 * 64 * 48
+    assert parts["array"]["each"] == 2.1149
 
 
 @pytest.mark.parametrize(

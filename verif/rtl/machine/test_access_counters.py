@@ -10,9 +10,11 @@ from mxsafe.machine.configuration import (
     MachineConfiguration,
     resized,
 )
+from mxsafe.rtl.board.serial_machine import SerialMachine
 from mxsafe.rtl.machine.accelerator import Accelerator
 from verif.rtl.machine.accelerator_checks import check_program, perceptron_program
 from verif.rtl.machine.random_programs import all_modes, modes, random_program
+from verif.support.tests import raises
 from verif.support.units import generated
 
 COUNTING = replace(
@@ -72,3 +74,11 @@ def test_a_training_step() -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_random_programs_of_other_machines(name: str) -> None:
     check(OTHERS[name], "verilator", 3, 300)
+
+
+def test_a_serial_line_has_no_counters() -> None:
+    with raises(
+        ValueError,
+        "counts must be False on a serial line, which reaches none, not True",
+    ):
+        SerialMachine(machine=TINY)

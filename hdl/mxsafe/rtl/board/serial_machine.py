@@ -60,9 +60,7 @@ class SerialMachineConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         if self.machine.counts:
-            raise ValueError(
-                "counts must be False on a serial line, whose bridge has no such registers"
-            )
+            raise ValueError("counts must be False on a serial line, which reaches none, not True")
         _ = self.accelerator, self.memory, self.bridge, self.receiver  # which check the values
 
     @property
