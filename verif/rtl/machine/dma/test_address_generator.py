@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator
+from mxsafe.rtl.machine.dma.buffer_address_generator import BufferAddressGenerator
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
@@ -138,5 +139,13 @@ test_configurations_that_cannot_work = refused(
             "step_bits must be 4 numbers, one for each of count_bits, not 2",
         ),
         ({"address_bits": 16}, "address_bits must be 17 or more, not 16"),
+    ],
+)
+
+test_joined_words_that_cannot_work = refused(
+    BufferAddressGenerator,
+    [
+        ({"together": 3}, "together must be a power of two, not 3"),
+        ({"together": 2, "paced": True}, "together must be 1 if it is paced, not 2"),
     ],
 )
