@@ -107,7 +107,9 @@ def table(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
 
 def saved(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
     """What MXSF saves beside each other machine, head first."""
-    rows = [("beside", "step", "saved, %", "off chip alone, %", "cycles, %", "the paper, %")]
+    rows: list[tuple[str, ...]] = [
+        ("beside", "step", "saved, %", "off chip alone, %", "cycles, %", "the paper, %")
+    ]
     known = cases(figures, model)
     for (machine, optimizer, images), counters in known.items():
         if machine == "mxsf":

@@ -71,7 +71,7 @@ def settled_head(head: Any, versions: Mapping[str, int]) -> dict[str, Any]:
     for name, version in versions.items():
         if top[name] != version:
             raise ValueError(f"must have version {version} of {name}, not {top[name]}")
-    fields = dict.fromkeys(told_fields(), Any)
+    fields: dict[str, Any] = dict.fromkeys(told_fields(), Any)
     fields |= dict.fromkeys(("format_a", "format_w"), str)  # the default ones have names too
     _settled("head.machine", fields, top["machine"])
     values = [
