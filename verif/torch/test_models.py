@@ -85,6 +85,27 @@ def test_products_of_the_array(fmt: str, arithmetic: Any, tmp_path: Path) -> Non
         linear(x.requires_grad_())
 
 
+@pytest.mark.parametrize("arithmetic", ["float", "float64"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+def test_every_product_of_attention_is_that_of_a_context(dtype: Any, arithmetic: Any) -> None:
+    """Values of NVFP4 are no numbers of float16, and their sums round in float32."""
+    torch.manual_seed(0)
+    model = nn.MultiheadAttention(48, 2, batch_first=True).to(dtype).eval()
+    held, x = copy.deepcopy(model), torch.randn(3, 9, 48).to(dtype)
+    mxt.quantize_(held, "nvfp4", arithmetic=arithmetic)
+    with torch.no_grad():
+        with mxt.microscaling("nvfp4", gradients=None, arithmetic=arithmetic):
+            expected, chances = model(x, x, x)
+        with mxt.microscaling("nvfp4", gradients=None):
+            in_float = model(x, x, x)[0]
+        y, own_chances = held(x, x, x)
+    assert y.dtype == dtype
+    assert torch.equal(y, expected)
+    assert torch.equal(own_chances, chances)
+    if (dtype, arithmetic) == (torch.float32, "float64"):
+        assert not torch.equal(in_float, expected)
+
+
 def test_a_scale_of_the_tensor() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 8))

@@ -142,9 +142,12 @@ def quantize_(
     """Hold the weights of a model in a format, in place, and let their products compute in it.
 
     Linear layers, convolutions of one to three dimensions, embeddings and the projections of
-    `torch.nn.MultiheadAttention` get codes and scales for weights. They compute as the model before
-    does within ``microscaling(..., gradients=None)``, bit for bit; gradients pass to activations,
-    not to weights.
+    `torch.nn.MultiheadAttention` get codes and scales for weights. All of these but embeddings
+    compute as the module before does within ``microscaling(..., gradients=None)``, bit for bit, if
+    weights are not rounded by ``sr``. An embedding gives the values of its codes, where a context
+    leaves it alone. Gradients pass to activations, not to weights; they are those of the values of
+    the codes, where a context quantises the weight anew, along what the product of the gradient
+    sums over, unless in tiles.
 
     Parameters
     ----------

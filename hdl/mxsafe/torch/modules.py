@@ -20,7 +20,7 @@ from mxsafe.torch import _functions, products
 from mxsafe.torch._packing import packed, unpacked
 from mxsafe.torch.context import microscaling
 from mxsafe.torch.quantising import quantize
-from mxsafe.torch.recipes import ARRAY, Arithmetic, Quantiser, Recipe
+from mxsafe.torch.recipes import ARRAY, Arithmetic, HeldHalf, Quantiser, Recipe
 from mxsafe.torch.tensors import QuantizedTensor
 from mxsafe.validation import shown
 
@@ -350,7 +350,8 @@ class QuantizedEmbedding(Quantised, torch.nn.Embedding):
 class QuantizedMultiheadAttention(Quantised, torch.nn.MultiheadAttention):
     """A `torch.nn.MultiheadAttention` whose projections have quantised weights.
 
-    All its products are quantised as in a context, those of queries, keys and values too.
+    All its products are quantised as in a context, those of queries, keys and values too, and made
+    in its arithmetic.
     """
 
     places = ("in_proj_weight", "q_proj_weight", "k_proj_weight", "v_proj_weight")
@@ -361,14 +362,25 @@ class QuantizedMultiheadAttention(Quantised, torch.nn.MultiheadAttention):
         """As in a context."""
         plain = _with_values(self, torch.nn.MultiheadAttention)
         plain._modules["out_proj"] = _with_values(self.out_proj, NonDynamicallyQuantizableLinear)
-        with microscaling(None, activations=self.activations):
+        dtype = next(self.weights())[1].dtype
+        with microscaling(
+            None,
+            activations=self.activations,
+            weights=HeldHalf() if dtype == torch.float16 else None,
+            arithmetic=self.arithmetic,
+        ):
             return torch.nn.MultiheadAttention.forward(plain, *args, **kwargs)
+
+
+def _values_of(weight: QuantizedWeight) -> torch.Tensor:
+    """Values of a weight, in float32 if it is one of float16, as in a context."""
+    return weight.dequantize(torch.float32 if weight.dtype == torch.float16 else None)
 
 
 def _with_values(module: Any, kind: Any) -> Any:
     """A module of PyTorch with the values of a quantised one's weights."""
     plain = kind.__new__(kind)
-    values = {name: weight.dequantize() for name, weight in module.weights()}
+    values = {name: _values_of(weight) for name, weight in module.weights()}
     plain.__dict__ = {
         **module.__dict__,
         "_parameters": {**module._parameters, **values},

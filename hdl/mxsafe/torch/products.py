@@ -23,7 +23,7 @@ import mxsafe
 from mxsafe.codec import blocks
 from mxsafe.formats import mx_format
 from mxsafe.torch.quantising import each_sample, has_derivatives, known_signature
-from mxsafe.torch.recipes import ARRAY, Quantiser, Recipe
+from mxsafe.torch.recipes import ARRAY, HeldHalf, Quantiser, Recipe
 
 __all__ = ["autocasts", "convolution", "matmul", "narrowed", "product_of_codes", "without_autocast"]
 
@@ -87,6 +87,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor, recipe: Recipe, quantisers: Pair) -
     if a.ndim == 0 or b.ndim == 0:
         name, rank = ("a", a.ndim) if a.ndim == 0 else ("b", b.ndim)
         raise ValueError(f"{name} must have rank 1 or more in a product, not {rank}")
+    dtype = _dtype_of_product((a, quantisers[0]), (b, quantisers[1]), recipe)
     a, b = (narrowed(t, recipe) for t in (a, b))
     vector_a, vector_b = a.ndim == 1, b.ndim == 1
     a = a.unsqueeze(0) if vector_a else a
@@ -95,7 +96,6 @@ def matmul(a: torch.Tensor, b: torch.Tensor, recipe: Recipe, quantisers: Pair) -
         raise ValueError(
             f"b must have the {a.shape[-1]} rows that a has columns, not {b.shape[-2]}"
         )
-    dtype = torch.promote_types(a.dtype, b.dtype)
     if b.ndim == 2:  # all rows of a batch are rows of one matrix
         rows = a.shape[:-1]
         operands = (a.reshape(-1, a.shape[-1]), quantisers[0]), (b, quantisers[1])
@@ -115,6 +115,14 @@ def matmul(a: torch.Tensor, b: torch.Tensor, recipe: Recipe, quantisers: Pair) -
 def narrowed(t: torch.Tensor, recipe: Recipe) -> torch.Tensor:
     """An operand as autocast gives it to a product, where that is on: float64 stays."""
     return t if recipe.autocast is None or t.dtype == torch.float64 else t.to(recipe.autocast)
+
+
+def _dtype_of_product(a: Operand, b: Operand, recipe: Recipe) -> torch.dtype:
+    """The dtype that a product is rounded to, from that of the numbers themselves."""
+    kinds = (torch.float16 if isinstance(q, HeldHalf) else t.dtype for t, q in (a, b))
+    return torch.promote_types(
+        *(narrowed(torch.empty(0, dtype=kind), recipe).dtype for kind in kinds)
+    )
 
 
 def _settled(
@@ -418,8 +426,8 @@ def convolution(
     geometry : tuple
         Stride, padding and dilation of every dimension, and the number of groups.
     """
+    dtype = _dtype_of_product((x, quantisers[0]), (weight, quantisers[1]), recipe)
     x, weight = (narrowed(t, recipe) for t in (x, weight))
-    dtype = torch.promote_types(x.dtype, weight.dtype)
     operands = (x, quantisers[0]), (weight, quantisers[1])
     return _multiplied(_Images(geometry), *operands, recipe, dtype)
 

@@ -87,6 +87,15 @@ class Quantiser:
         )
 
 
+@dataclass(frozen=True)
+class HeldHalf(Quantiser):
+    """A weight of float16 that is quantised already: its values, which are float32."""
+
+    def values(self, t: torch.Tensor, axis: int) -> torch.Tensor:
+        """The values as they are."""
+        return t
+
+
 torch.serialization.add_safe_globals([Quantiser])  # as those of `mxsafe.torch.tensors`
 
 
