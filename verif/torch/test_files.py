@@ -141,6 +141,120 @@ def test_damaged_and_foreign_files_are_refused(tmp_path: Path) -> None:
     assert type(fresh[0]) is nn.Linear
 
 
+def damaged(path: Path, tensors: Any = (), **about: Any) -> Path:
+    """A file with other tensors, and other words about its weight."""
+    with safetensors.safe_open(path, framework="pt") as file:
+        texts = file.metadata()
+    words = json.loads(texts["mxsafe"])
+    words["0.weight"] |= about
+    texts["mxsafe"] = json.dumps(words)
+    bad = path.with_name("bad.safetensors")
+    safetensors.save_file(safetensors.load_file(path) | dict(tensors), bad, metadata=texts)
+    return bad
+
+
+@pytest.mark.parametrize(
+    ("tensors", "about", "words"),
+    [
+        ({}, {"shape": []}, "shape must have an axis, not ()"),
+        ({}, {"axis": 0}, "axis must be the last of block 16, not 0"),
+        ({"0.weight.codes": torch.zeros(8, 16, dtype=torch.int64)}, {},
+         "codes must be of uint8, not torch.int64"),
+        ({"0.weight.tensor_scale": torch.ones(2)}, {},
+         "tensor_scale must be one number of float32, not torch.float32 of shape (2,)"),
+        ({"0.weight.tensor_scale": torch.tensor(1)}, {},
+         "tensor_scale must be one number of float32, not torch.int64 of shape ()"),
+    ],
+)  # fmt: skip
+def test_parts_of_a_weight_belong_together(
+    tensors: Any, about: Any, words: str, tmp_path: Path
+) -> None:
+    model = nn.Sequential(nn.Linear(32, 8))
+    mxt.quantize_(model, "nvfp4")
+    mxt.save_model(tmp_path / "m.safetensors", model)
+    bad = damaged(tmp_path / "m.safetensors", tensors, **about)
+    with raises(ValueError, f"{bad} does not hold a model of save_model: {words}"):
+        mxt.load_model(bad, nn.Sequential(nn.Linear(32, 8)))
+
+
+@pytest.mark.parametrize("dtype", [torch.int32, torch.bool, torch.complex64, torch.float64])
+def test_a_bias_of_another_dtype_is_refused(dtype: Any, tmp_path: Path) -> None:
+    path, _ = saved(tmp_path)
+    bad, fresh = damaged(path, {"0.bias": torch.ones(8).to(dtype)}), nn.Linear(32, 8)
+    model = nn.Sequential(fresh, nn.LayerNorm(8))
+    name = str(dtype).removeprefix("torch.")
+    with raises(ValueError, f"model must have 0.bias of {name} for {bad}, not float32"):
+        mxt.load_model(bad, model)
+    assert type(fresh) is nn.Linear
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.parametrize(
+    ("name", "other"), [("float32", torch.float16), ("bfloat16", torch.float32)]
+)
+def test_a_model_of_another_dtype_is_refused(
+    name: str, other: Any, device: str, tmp_path: Path
+) -> None:
+    """It would compute other numbers: a bias of 1e6 is Inf in float16."""
+    path = tmp_path / "m.safetensors"
+    for bias in (True, False):
+        model = nn.Linear(32, 8, bias=bias).to(getattr(torch, name))
+        mxt.quantize_(model, "mxsf", block=32)
+        mxt.save_model(path, model)
+        fresh = nn.Linear(32, 8, bias=bias, device=device, dtype=other)
+        found = str(other).removeprefix("torch.")
+        with raises(ValueError, f"model must have weight of {name} for {path}, not {found}"):
+            mxt.load_model(path, fresh)
+        assert type(fresh) is nn.Linear
+
+
+class Stateful(nn.Module):
+    """A module with a state that is neither a parameter nor a buffer."""
+
+    def __init__(self, state: Any) -> None:
+        super().__init__()
+        self.state = state
+
+    def get_extra_state(self) -> Any:
+        return self.state
+
+    def set_extra_state(self, state: Any) -> None:
+        self.state = state
+
+
+class Forgetful(nn.Module):
+    def get_extra_state(self) -> Any:
+        return torch.ones(2)
+
+
+def test_states_of_modules_are_kept_or_refused(tmp_path: Path) -> None:
+    path = tmp_path / "m.safetensors"
+
+    def made(module: Any) -> Any:
+        return nn.Sequential(nn.Linear(32, 8), module)
+
+    model = made(Stateful(torch.tensor([3.0, 1.0])))
+    mxt.quantize_(model, "mxsf")
+    mxt.save_model(path, model)
+    for start in (torch.zeros(2), torch.zeros(5), None):
+        fresh = made(Stateful(start))
+        mxt.load_model(path, fresh)
+        assert torch.equal(fresh[1].state, model[1].state)
+    with raises(ValueError, f"model must have 1._extra_state of shape (2,) for {path}, not none"):
+        mxt.load_model(path, made(nn.ReLU()))
+    for module, message in (
+        (Stateful({"gain": 3}), "tensors to be saved, not {'gain': 3} as 1._extra_state"),
+        (
+            Forgetful(),
+            "a set_extra_state to be saved beside 1._extra_state, not a Forgetful without",
+        ),
+    ):
+        model = made(module)
+        mxt.quantize_(model, "mxsf")
+        with raises(ValueError, f"model must have {message}"):
+            mxt.save_model(tmp_path / "none.safetensors", model)
+
+
 def test_bad_input(tmp_path: Path) -> None:
     _, model = saved(tmp_path)
     with raises(ValueError, "path must end in .safetensors, not 'm.pt'"):

@@ -3,8 +3,9 @@
 A file holds the state dict of a model: of a weight NAME the tensors ``NAME.codes`` and
 ``NAME.scales`` as `mxsafe.save` writes them, so `mxsafe.load_all` reads them too, and every other
 tensor under its own name. Two texts of JSON are in the metadata: ``mxsafe`` as there, and
-``mxsafe.model``, which says how each module quantises activations and multiplies, and which names
-are of tensors that stand under another name too. Nothing in such a file is code.
+``mxsafe.model``, which says how each module quantises activations and multiplies, of which dtype
+the numbers of a weight are, and which names are of tensors that stand under another name too.
+Nothing in such a file is code.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import torch
 from mxsafe.atomic import write_atomically
 from mxsafe.codec.storage import safetensors_for
 from mxsafe.formats import BLOCK_FORMATS, mx_format
+from mxsafe.torch._engines import KINDS as NAMES
 from mxsafe.torch.modules import KINDS, Quantised, QuantizedWeight, become, require_arithmetic
 from mxsafe.torch.recipes import ARITHMETICS, Quantiser
 from mxsafe.validation import checked, require_one_of, shown
@@ -27,6 +29,7 @@ __all__ = ["load_model", "save_model"]
 
 _TENSORS, _MODEL = "mxsafe", "mxsafe.model"
 _STATE = "._extra_state"
+_DTYPES = {name: dtype for dtype, name in NAMES.items()}
 
 
 def _path(path: str | Path) -> Path:
@@ -54,8 +57,9 @@ def save_model(path: str | Path, model: torch.nn.Module) -> None:
     Raises
     ------
     ValueError
-        If `path` has another suffix, the model no quantised module, or a format that is not in the
-        catalogue.
+        If `path` has another suffix, the model no quantised module, a format that is not in the
+        catalogue, or a state that is no tensor. A tensor of ``get_extra_state`` is kept, if there
+        is a ``set_extra_state``.
     OSError
         If the file cannot be written.
     ImportError
@@ -67,6 +71,7 @@ def save_model(path: str | Path, model: torch.nn.Module) -> None:
     about: dict[str, Any] = {}
     activations: dict[str, Any] = {}
     arithmetics: dict[str, str] = {}
+    dtypes: dict[str, str] = {}
     for name, module in modules.items():
         own = module.about()
         activations[name], arithmetics[name] = own["activations"], own["arithmetic"]
@@ -77,13 +82,15 @@ def save_model(path: str | Path, model: torch.nn.Module) -> None:
                 )
             key = f"{name}.{place}" if name else place
             about[key] = own["weights"][place]
+            dtypes[key] = NAMES[weight.dtype]
             if weight.tensor_scale is not None:
                 about[key]["tensor_scale"] = float(weight.tensor_scale).hex()
     tensors: dict[str, torch.Tensor] = {}
     same: dict[str, str] = {}
     places: dict[Any, str] = {}
     for name, t in model.state_dict().items():
-        if not name.endswith(_STATE) and name != _STATE[1:]:
+        if not _is_state(name) or name[: -len(_STATE)] not in modules:
+            _require_kept(model, name, t)
             memory = (t.device, t.data_ptr(), t.shape, t.stride(), t.dtype)
             if t.numel() and memory in places:
                 same[name] = places[memory]
@@ -95,7 +102,12 @@ def save_model(path: str | Path, model: torch.nn.Module) -> None:
         owner = t.untyped_storage().data_ptr()
         tensors[name] = t.clone() if owner in owners else t
         owners.add(owner)
-    of_model = {"activations": activations, "arithmetic": arithmetics, "same": same}
+    of_model = {
+        "activations": activations,
+        "arithmetic": arithmetics,
+        "dtypes": dtypes,
+        "same": same,
+    }
     # A weight that stands under two names is described once.
     described = {name: one for name, one in about.items() if f"{name}.codes" not in same}
     texts = {_TENSORS: json.dumps(described), _MODEL: json.dumps(of_model)}
@@ -112,9 +124,9 @@ def load_model(path: str | Path, model: torch.nn.Module) -> None:
     path : str or Path
         File to read.
     model : torch.nn.Module
-        The model as it was before `quantize_`, with any numbers, or on the device ``meta``. Its
-        modules become what the file says; they give the numbers of the model that was saved, bit
-        for bit.
+        The model as it was before `quantize_`, with any numbers of the same dtypes, or on the
+        device ``meta``. Its modules become what the file says; they give the numbers of the model
+        that was saved, bit for bit.
 
     Raises
     ------
@@ -135,33 +147,52 @@ def load_model(path: str | Path, model: torch.nn.Module) -> None:
             tensors[name] = tensors[first]
             if name.endswith(".codes"):
                 about[name[:-6]] = about[first[:-6]]
-        weights = _weights(tensors, about, same)
+        weights = _weights(tensors, about, of_model["dtypes"], same)
         quantisers = {name: _quantiser(one) for name, one in activations.items()}
     except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
         reason = f"it has no {error}" if isinstance(error, KeyError) else error
         raise ValueError(f"{path} does not hold a model of save_model: {reason}") from None
     plan = _planned(path, model, weights, quantisers, arithmetics)
     rest = {n: t for n, t in tensors.items() if not _is_of(n, weights)}
-    own = {
-        n: t.shape
-        for n, t in model.state_dict().items()
-        if n not in weights and isinstance(t, torch.Tensor)
-    }
-    theirs = {n: t.shape for n, t in rest.items()}
-    if own != theirs:
-        name = min(n for n in own.keys() | theirs.keys() if own.get(n) != theirs.get(n))
-        raise ValueError(
-            f"model must have {name} of shape {_words(theirs.get(name))} for {path}, not "
-            f"{_words(own.get(name))}"
-        )
+    own = {n: t for n, t in model.state_dict().items() if n not in weights}
+    for word, of in (("shape ", _shape_of), ("", _dtype_of)):
+        for name in sorted(own.keys() | rest.keys()):
+            wanted, found = of(rest.get(name)), of(own.get(name))
+            if wanted != found and not (_is_state(name) and name in own and name in rest):
+                raise ValueError(
+                    f"model must have {name} of {word}{wanted} for {path}, not {found}"
+                )
     for module, *parts in plan:
         become(module, *parts)
     on_meta = any(p.device.type == "meta" for p in model.parameters())
     model.load_state_dict(rest, strict=False, assign=on_meta)
 
 
-def _words(shape: Any) -> str:
-    return "none" if shape is None else str(tuple(shape))
+def _shape_of(t: Any) -> str:
+    return "none" if t is None else str(tuple(t.shape)) if torch.is_tensor(t) else shown(t)
+
+
+def _dtype_of(t: Any) -> str:
+    return "none" if t is None else str(getattr(t, "dtype", None)).removeprefix("torch.")
+
+
+def _is_state(name: str) -> bool:
+    return f".{name}".endswith(_STATE)
+
+
+def _require_kept(model: torch.nn.Module, name: str, t: Any) -> None:
+    """Refuse what a module says of itself, unless it is a tensor that the module takes again."""
+    if isinstance(t, torch.Tensor) and not _is_state(name):
+        return
+    owner = name.rpartition(".")[0]
+    if not _is_state(name) or not isinstance(t, torch.Tensor):
+        raise ValueError(f"model must have tensors to be saved, not {shown(t)} as {name}")
+    kind = type(model.get_submodule(owner))
+    if kind.set_extra_state is torch.nn.Module.set_extra_state:
+        raise ValueError(
+            f"model must have a set_extra_state to be saved beside {name}, not a {kind.__name__} "
+            "without"
+        )
 
 
 def _read(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any], dict[str, Any]]:
@@ -189,7 +220,10 @@ def _is_of(name: str, weights: Mapping[str, QuantizedWeight]) -> bool:
 
 
 def _weights(
-    tensors: Mapping[str, torch.Tensor], about: Mapping[str, Any], same: Mapping[str, str]
+    tensors: Mapping[str, torch.Tensor],
+    about: Mapping[str, Any],
+    dtypes: Mapping[str, str],
+    same: Mapping[str, str],
 ) -> dict[str, QuantizedWeight]:
     """Weights by name, of which some may be the same; or an error."""
     made: dict[str, QuantizedWeight] = {}
@@ -205,9 +239,10 @@ def _weights(
         made[name] = QuantizedWeight.of_parts(
             mx_format(text["format"]),
             text["shape"],
-            text["block"],
+            (text["block"], text["axis"]),
             (tensors[f"{name}.codes"], tensors[f"{name}.scales"]),
             tensors.get(f"{name}.tensor_scale"),
+            _DTYPES[require_one_of("dtype", dtypes[name], tuple(_DTYPES))],
         )
     return made
 
@@ -259,7 +294,11 @@ def _planned(
             weight = weights[key]
             if parameter.device.type != "meta":
                 weight.to(parameter.device)
-            weight.dtype = parameter.dtype
+            if parameter.dtype != weight.dtype:
+                raise ValueError(
+                    f"model must have {key} of {_dtype_of(weight)} for {path}, not "
+                    f"{_dtype_of(parameter)}"
+                )
             held[place] = weight
             left.discard(key)
         require_arithmetic(kind, held.values(), quantiser, arithmetics[name])

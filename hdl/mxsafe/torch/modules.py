@@ -69,26 +69,51 @@ class QuantizedWeight(torch.nn.Module):
         cls,
         fmt: MXFormat,
         shape: tuple[int, ...],
-        block: Any,
+        blocks: tuple[Any, Any],
         parts: tuple[torch.Tensor, torch.Tensor],
         tensor_scale: torch.Tensor | None,
+        dtype: torch.dtype,
     ) -> QuantizedWeight:
         """A weight of the buffers of another, or a clear error if they do not belong together.
 
         Parameters
         ----------
-        fmt, shape, block
+        fmt, shape
             Of the weight.
-        parts : pair of Tensor
+        blocks : tuple
+            Its block, and the axis of that.
+        parts : pair of Tensor of uint8
             Codes without gaps, and scales.
         tensor_scale : Tensor of float32, optional
             Its scale.
+        dtype : torch.dtype
+            Of its numbers.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If they do not.
         """
+        block, axis = blocks
+        if axis != ((-2, -1) if isinstance(block, tuple) else -1):
+            raise ValueError(f"axis must be the last of block {block}, not {axis}")
+        if not isinstance(shape, tuple) or not shape:
+            raise ValueError(f"shape must have an axis, not {shown(shape)}")
+        for name, part in zip(("codes", "scales"), parts, strict=True):
+            if part.dtype != torch.uint8:
+                raise TypeError(f"{name} must be of uint8, not {part.dtype}")
+        if tensor_scale is not None and (tensor_scale.dtype, tensor_scale.ndim) != (
+            torch.float32,
+            0,
+        ):
+            raise ValueError(
+                f"tensor_scale must be one number of float32, not {tensor_scale.dtype} of shape "
+                f"{tuple(tensor_scale.shape)}"
+            )
         codes = mxsafe.packing.unpack_codes(parts[0].numpy(), fmt.width, shape[-1])
         shared = None if tensor_scale is None else np.float32(tensor_scale.item())
-        axis = (-2, -1) if isinstance(block, tuple) else -1
         q = mxsafe.QuantizedTensor(codes.reshape(shape), parts[1].numpy(), fmt, block, axis, shared)
-        return cls(QuantizedTensor.from_numpy(q))
+        return cls(QuantizedTensor.from_numpy(q, dtype=dtype))
 
     @property
     def device(self) -> torch.device:
@@ -284,9 +309,7 @@ class Quantised(torch.nn.Module):
         return self.recipes[autocast]
 
     def _values(self) -> torch.Tensor:
-        """Values of the weight, in float32 if it is one of float16, as in a context."""
-        weight = self.weight
-        return weight.dequantize(torch.float32 if weight.dtype == torch.float16 else None)
+        return _values_of(self.weight)
 
 
 class QuantizedLinear(Quantised, torch.nn.Linear):
