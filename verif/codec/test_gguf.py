@@ -38,6 +38,17 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     assert list(gguf.read(path, ["norm"])) == ["norm"]
 
 
+@pytest.mark.parametrize("alignment", [1, 8, 64, 4096])
+def test_data_begin_where_the_alignment_says(alignment: int, tmp_path: Path) -> None:
+    path = tmp_path / "a.gguf"
+    given = {"a" * 6: np.arange(24, dtype=np.float32), "b": np.arange(5, dtype=np.float32)}
+    gguf.write(path, given, values={"general.alignment": alignment})
+    again = gguf.read(path)
+    assert path.stat().st_size % alignment == 0
+    for name, array in given.items():
+        np.testing.assert_array_equal(again[name], array)
+
+
 def test_gguf_py_reads_and_writes_the_same(tmp_path: Path, tally: Tally) -> None:
     theirs = pytest.importorskip("gguf", reason="gguf is not installed")
     given = tensors()
@@ -145,4 +156,12 @@ def test_what_cannot_be_written_is_refused(tmp_path: Path) -> None:
             gguf.write(tmp_path / "x.gguf", {"a": one})
     with raises(ValueError, "values must be texts or integers of 32 bits, not -1 for a"):
         gguf.write(tmp_path / "x.gguf", {}, values={"a": -1})
+    for alignment in (0, 24, -8, "32"):
+        message = f"values must have a power of two for general.alignment, not {alignment!r}"
+        with raises(ValueError, message):
+            gguf.write(tmp_path / "x.gguf", {}, values={"general.alignment": alignment})
+    x[0, 0] = np.nan
+    for name in ("mxfp4_e2m1", "nvfp4"):
+        with pytest.raises(ValueError, match=r"^layer\.weight: "):
+            gguf.write(tmp_path / "x.gguf", {"layer.weight": mx.quantize(x, name)})
     assert not list(tmp_path.iterdir())

@@ -195,7 +195,8 @@ def write(
         Of MXFP4 in blocks of 32 or NVFP4 in blocks of 16, along a last axis that is a multiple of
         32 or 64, float32 or float16.
     values : mapping of str to str or int, optional
-        Named values, such as ``general.architecture``; integers are of 32 bits.
+        Named values, such as ``general.architecture``; integers are of 32 bits. Data begin at
+        multiples of ``general.alignment``, a power of two, by default 32.
 
     Raises
     ------
@@ -205,6 +206,7 @@ def write(
         If the file cannot be written.
     """
     named = {"general.alignment": _ALIGNMENT} | dict(values or {})
+    alignment = _alignment_of(named)
     tensors = _with_scales(tensors)
     head = [_MAGIC, struct.pack("<IQQ", _VERSION, len(tensors), len(named))]
     for key, value in named.items():
@@ -220,11 +222,20 @@ def write(
         shape, kind, data = _data(name, given)
         lengths = struct.pack(f"<I{len(shape)}Q", len(shape), *reversed(shape))
         head += [_text(name), lengths, struct.pack("<IQ", kind, offset)]
-        body.append(data + bytes(-len(data) % _ALIGNMENT))
+        body.append(data + bytes(-len(data) % alignment))
         offset += len(body[-1])
     start = b"".join(head)
-    whole = b"".join([start, bytes(-len(start) % _ALIGNMENT), *body])
+    whole = b"".join([start, bytes(-len(start) % alignment), *body])
     write_atomically(Path(path), whole)
+
+
+def _alignment_of(named: Mapping[str, Any]) -> int:
+    """What places of data are multiples of, or a clear error."""
+    key = "general.alignment"
+    alignment = named[key]
+    if isinstance(alignment, str) or alignment < 1 or alignment & (alignment - 1):
+        raise ValueError(f"values must have a power of two for {key}, not {shown(alignment)}")
+    return alignment
 
 
 def _with_scales(tensors: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,7 +264,10 @@ def _data(name: str, given: Any) -> tuple[tuple[int, ...], int, bytes]:
             raise ValueError(
                 f"tensors must be of mxfp4_e2m1 or nvfp4 in GGUF, not {q.format.name} for {name}"
             )
-        shape, kind, data = q.shape, known[q.format], to_bytes(q, "gguf").tobytes()
+        try:
+            shape, kind, data = q.shape, known[q.format], to_bytes(q, "gguf").tobytes()
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from None
     else:
         kinds = {dtype: kind for kind, dtype in _FLOATS.items()}
         dtype = getattr(given, "dtype", None)
