@@ -62,3 +62,43 @@ def test_bad_input() -> None:
         mxt.layer_errors(held, model, torch.ones(1, 32))
     with raises(ValueError, "reference must have a module '0', not none"):
         mxt.layer_errors(nn.Linear(32, 4), held, torch.ones(1, 32))
+
+
+def test_layers_of_any_name_count_and_those_that_did_not_run_are_said() -> None:
+    model = nn.ModuleDict({"out_proj": nn.Linear(8, 8), "idle": nn.Linear(8, 8)})
+    model.forward = lambda x: model["out_proj"](x)
+    held = copy.deepcopy(model)
+    held.forward = lambda x: held["out_proj"](x)
+    mxt.quantize_(held, "mxsf")
+    ran, idle = mxt.layer_errors(model, held, torch.ones(1, 8)).layers
+    assert (ran.name, idle.name) == ("out_proj", "idle")
+    assert 0 < ran.within < math.inf
+    assert math.isnan(idle.alone)
+    assert math.isnan(idle.within)
+
+
+@pytest.mark.parametrize(("calls", "word"), [((1, 2), "more"), ((2, 1), "less")])
+def test_layers_that_are_called_otherwise_are_refused(calls: Any, word: str) -> None:
+    pair = models()
+    for model, many in zip(pair, calls, strict=True):
+        model.forward = lambda x, model=model, many=many: [model[0](x) for _ in range(many)]
+    with raises(ValueError, f"quantised must call '0' as often as reference, not {word}"):
+        mxt.layer_errors(*pair, torch.ones(1, 32))
+    assert not any(module._forward_hooks for model in pair for module in model.modules())
+
+
+def test_models_are_compared_in_eval_and_stay_as_they_were() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(8, 8), nn.BatchNorm1d(8), nn.Dropout(0.5), nn.Linear(8, 8))
+    model[1].eval()
+    model[1].running_mean.fill_(0.5)
+    held = copy.deepcopy(model)
+    mxt.quantize_(held, "mxsf")
+    model[2].train(), held[2].train()
+    errors = mxt.layer_errors(model, held, torch.randn(16, 8))
+    assert errors.layers[1].within > 20  # not two drawings of the dropout
+    for one in (model, held):
+        assert [module.training for module in one] == [True, False, True, True]
+    model.train(), held.train()
+    assert mxt.layer_errors(model, held, torch.randn(16, 8)).layers[1].within > 20
+    assert model[1].running_mean.tolist() == [0.5] * 8

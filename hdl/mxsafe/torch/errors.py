@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +26,7 @@ class LayerError:
     name, weights : str
         Name in the model, and format of its weights.
     alone : float
-        In dB, where the layer gets the inputs that it has in the reference.
+        In dB, where the layer gets the inputs that it has in the reference; NaN if it did not run.
     within : float
         In dB, in the quantised model, where its inputs moved too.
     """
@@ -80,14 +82,18 @@ class _Ratio:
 
     def __init__(self) -> None:
         self.signal = self.noise = 0.0
+        self.ran = False
 
     def add(self, reference: Any, other: Any) -> None:
         reference, other = (_first(t).detach().double() for t in (reference, other))
+        self.ran = True
         self.signal += float(reference.square().sum())
         self.noise += float((other - reference).square().sum())
 
     @property
     def decibels(self) -> float:
+        if not self.ran:
+            return math.nan
         if self.noise == 0:
             return math.inf
         return 10 * math.log10(self.signal / self.noise) if self.signal else -math.inf
@@ -119,10 +125,17 @@ def layer_errors(
     Raises
     ------
     ValueError
-        If `quantised` has no quantised module, or `reference` lacks one of them.
+        If `quantised` has no quantised module, `reference` lacks one of them, or one is called more
+        or less often than in the reference.
+
+    Notes
+    -----
+    Both models run as in ``eval``, without gradients, and are then in the modes that they were in.
     """
     layers = {n: m for n, m in quantised.named_modules() if isinstance(m, Quantised)}
-    layers = {n: m for n, m in layers.items() if not n.endswith(".out_proj")}
+    # Attention does not call its own: their errors are in its output.
+    within = {id(m.out_proj) for m in layers.values() if isinstance(m, torch.nn.MultiheadAttention)}
+    layers = {n: m for n, m in layers.items() if id(m) not in within}
     if not layers:
         raise ValueError("quantised must have quantised modules, not none: see quantize_")
     originals = dict(reference.named_modules())
@@ -141,11 +154,13 @@ def layer_errors(
 
     def of_quantised(name: str) -> Any:
         def hook(module: Any, args: Any, result: Any) -> None:
+            if not outputs[name]:
+                raise ValueError(f"quantised must call {name!r} as often as reference, not more")
             within[name].add(outputs[name].pop(0), result)
 
         return hook
 
-    with torch.no_grad():
+    with torch.no_grad(), _evaluated(reference), _evaluated(quantised):
         hooks = [
             originals[name].register_forward_hook(of_reference(name), with_kwargs=True)
             for name in layers
@@ -153,6 +168,9 @@ def layer_errors(
         _run(hooks, reference, inputs, named)
         hooks = [layer.register_forward_hook(of_quantised(name)) for name, layer in layers.items()]
         _run(hooks, quantised, inputs, named)
+    for name, left in outputs.items():
+        if left:
+            raise ValueError(f"quantised must call {name!r} as often as reference, not less")
     return LayerErrors(
         tuple(
             LayerError(
@@ -164,6 +182,18 @@ def layer_errors(
             for name, layer in layers.items()
         )
     )
+
+
+@contextmanager
+def _evaluated(model: torch.nn.Module) -> Iterator[None]:
+    """A model in ``eval``, and its modules in their own modes again."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes:
+            module.training = mode
 
 
 def _run(hooks: list[Any], model: torch.nn.Module, inputs: Any, named: Any) -> None:
