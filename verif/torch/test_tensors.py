@@ -157,3 +157,30 @@ def test_pytorch_keeps_all_of_it(name: str) -> None:
     again = torch.load(file)["q"]
     assert repr(again) == repr(q)
     assert torch.equal(again.dequantize(), q.dequantize())
+
+
+def test_tensors_are_sequences_along_axes_without_blocks() -> None:
+    q = mxt.quantize(torch.arange(12.0).reshape(3, 4), "mxsf", block=4)
+    assert [part.dequantize().tolist() for part in q] == q.dequantize().tolist()
+    assert len(list(q)) == 3
+    for other in (q.T, mxt.quantize(torch.ones(4, 4), "mxsf", block=(2, 2)), q[0]):
+        with raises(
+            TypeError,
+            "a QuantizedTensor can be iterated over along an axis that is not cut in blocks: "
+            "use q.dequantize()",
+        ):
+            list(other)
+
+
+def test_tensors_are_no_arrays_of_numpy() -> None:
+    q = mxt.quantize(torch.ones(3, 4), "mxsf")
+    message = "a QuantizedTensor is no array: use q.dequantize() for its values, or q.numpy()"
+    for take in (np.asarray, np.array, lambda q: np.asarray(q, np.float32)):
+        with raises(TypeError, message):
+            take(q)
+    message = "a QuantizedTensor multiplies tensors, not arrays: use q.dequantize()"
+    for product in (lambda: np.ones((4, 3), np.float32) @ q, lambda: q @ np.ones((4, 3))):
+        with raises(TypeError, message):
+            product()
+    with pytest.raises(TypeError, match="unsupported operand"):
+        q @ 3

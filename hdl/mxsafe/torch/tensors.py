@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
@@ -180,6 +181,35 @@ class QuantizedTensor:
     def __len__(self) -> int:
         return len(self.codes)
 
+    def __iter__(self) -> Iterator[QuantizedTensor]:
+        """Parts along the first axis, as those of a `Tensor`.
+
+        Raises
+        ------
+        TypeError
+            If that axis is cut in blocks, or there is none.
+        """
+        if not self.ndim or 0 in (axis % self.ndim for axis, _ in self._axes()):
+            raise TypeError(
+                "a QuantizedTensor can be iterated over along an axis that is not cut in blocks: "
+                "use q.dequantize()"
+            )
+        return (self[i] for i in range(len(self)))
+
+    __array_ufunc__ = None  # so that NumPy leaves ``array @ q`` to `__rmatmul__`
+
+    def __array__(self, *args: Any, **kwargs: Any) -> Any:
+        """Refuse to be an array of NumPy, which has no such numbers.
+
+        Raises
+        ------
+        TypeError
+            Always.
+        """
+        raise TypeError(
+            "a QuantizedTensor is no array: use q.dequantize() for its values, or q.numpy()"
+        )
+
     def __getitem__(self, index: Any) -> QuantizedTensor:
         """Part of the tensor, as `Tensor` gives it: whole along each axis that is cut in blocks.
 
@@ -281,6 +311,8 @@ def _rank(item: Any) -> int:
 
 def _product(a: Any, b: Any) -> Any:
     """Product of the values of two tensors of which one at least is quantised."""
+    if any(isinstance(t, np.ndarray) for t in (a, b)):
+        raise TypeError("a QuantizedTensor multiplies tensors, not arrays: use q.dequantize()")
     if not all(isinstance(t, QuantizedTensor | torch.Tensor) for t in (a, b)):
         return NotImplemented
     dtype = torch.promote_types(a.dtype, b.dtype)
