@@ -193,6 +193,35 @@ def test_states_that_are_refused(state: Any, layout: str, message: str) -> None:
         mxt.from_state(state, layout)
 
 
+def test_what_a_layout_cannot_say_is_not_written() -> None:
+    tiny = mxt.quantize(torch.full((1, 16), 1e-44), "nvfp4")
+    shared = tiny.tensor_scale.item()
+    with raises(
+        ValueError,
+        "tensor_scale of w must have a reciprocal in float32 for compressed-tensors, not be "
+        f"{shared}",
+    ):
+        mxt.to_state({"w": tiny}, CT)
+    q, other = mxt.quantize(drawn(4, 64), "mxfp4_e2m1"), torch.ones(3)
+    for tensors, name in (({"w": q, "w_scale": other}, "w_scale"),
+                          ({"w_scale": other, "w": q}, "w")):  # fmt: skip
+        with raises(
+            ValueError, f"tensors must not have 'w_scale' twice, a part of {name!r} among them"
+        ):
+            mxt.to_state(tensors, CT)
+
+
+@pytest.mark.parametrize("key", ["w_packed", "w_scale"])
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(lambda t: t.to("meta"), "on the device meta"), (lambda t: t.to_sparse(), "torch.sparse_coo")],
+)
+def test_parts_without_memory_are_refused(key: str, change: Any, words: str) -> None:
+    state = {"w_packed": PARTS["packed"], "w_scale": SCALES}
+    with raises(TypeError, f"w must have codes and scales in memory, dense, not {words}"):
+        mxt.from_state(state | {key: change(state[key])}, CT)
+
+
 def test_bad_input() -> None:
     with raises(TypeError, "w must have codes and scales of bytes, not torch.float32"):
         mxt.from_state({"w_packed": PARTS["packed"], "w_scale": SCALES.float()}, CT)

@@ -91,7 +91,7 @@ def to_state(tensors: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
     made: State = {}
     for name, q in tensors.items():
         if not isinstance(q, QuantizedTensor):
-            made[name] = q
+            _add(made, name, {name: q})
             continue
         known = _FORMATS[layout]
         if q.format.name not in known or BLOCK_FORMATS.get(q.format.name) != q.format:
@@ -102,8 +102,16 @@ def to_state(tensors: Mapping[str, Any], layout: Layout) -> dict[str, Any]:
                 f"{name} must be in whole blocks of {q.format.block} along the last axis for "
                 f"{layout}, not in {q.block} along {q.axis} of shape {tuple(q.shape)}"
             )
-        made |= _WRITERS[layout](name, q)
+        _add(made, name, _WRITERS[layout](name, q))
     return made
+
+
+def _add(made: State, name: str, parts: State) -> None:
+    """Put the parts of a tensor into a state dict, none in the place of another."""
+    for key in parts:
+        if key in made:
+            raise ValueError(f"tensors must not have {key!r} twice, a part of {name!r} among them")
+    made |= parts
 
 
 def _tensor(name: str, fmt: str, codes: Any, scales: Any, shared: Any = None) -> QuantizedTensor:
@@ -111,6 +119,8 @@ def _tensor(name: str, fmt: str, codes: Any, scales: Any, shared: Any = None) ->
     for part in (codes, scales):
         _require_bytes(name, part)
     format = BLOCK_FORMATS[fmt]
+    if codes.device != scales.device:
+        raise ValueError(f"{name} must have scales on {codes.device}, not {scales.device}")
     codes, scales = codes.detach().view(torch.uint8), scales.detach().view(torch.uint8)
     if format.tensor_scale:
         scales = torch.where(scales == 0x80, 0, scales)  # a scale of -0 is 0
@@ -133,6 +143,9 @@ def _require_bytes(name: str, part: Any) -> None:
         if isinstance(part, torch.Tensor):
             found = str(part.dtype) if part.ndim else "a scalar"
         raise TypeError(f"{name} must have codes and scales of bytes, not {found}")
+    if part.layout != torch.strided or part.device.type == "meta":
+        found = str(part.layout) if part.layout != torch.strided else "on the device meta"
+        raise TypeError(f"{name} must have codes and scales in memory, dense, not {found}")
 
 
 def _number(name: str, given: Any) -> np.float32:
@@ -178,6 +191,11 @@ def _to_compressed(name: str, q: QuantizedTensor) -> State:
     if q.tensor_scale is None:
         return codes | {f"{name}_scale": q.scales}
     inverse = q.tensor_scale.reciprocal().reshape(1)
+    if not inverse.isfinite():
+        raise ValueError(
+            f"tensor_scale of {name} must have a reciprocal in float32 for compressed-tensors, not "
+            f"be {q.tensor_scale.item()}"
+        )
     return codes | {f"{name}_scale": q.scales.view(_E4M3), f"{name}_global_scale": inverse}
 
 
