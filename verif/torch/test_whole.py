@@ -416,7 +416,7 @@ def in_floating_point() -> dict[str, Callable[[], Any]]:
     """Return the functions that stay in floating point, by the names that their warnings have."""
     a, b, c, v = drawn(3, 4), drawn(4, 5), drawn(3, 5), drawn(4)
     x, y = drawn(2, 3, 4), drawn(2, 4, 5)
-    signal, taps, square = drawn(1, 2, 5), drawn(2, 3, 2), drawn(3, 3)
+    heads, signal, taps, square = drawn(1, 2, 5, 8), drawn(1, 2, 5), drawn(2, 3, 2), drawn(3, 3)
     torch.manual_seed(0)
     linear, lstm, cell = torch.nn.Linear(4, 5), torch.nn.LSTM(4, 4), torch.nn.GRUCell(4, 4)
     traced, parallel, quantised = scripted(linear, a), Parallel(linear), quantised_layer()
@@ -452,6 +452,19 @@ def in_floating_point() -> dict[str, Callable[[], Any]]:
             a, drawn(5, 4), torch.tensor([0, 1, 2])
         ),
         "grouped_mm": lambda: functional.grouped_mm(*(drawn(2, 16, 16).bfloat16(),) * 2),
+        "embedding_bag with per_sample_weights": lambda: functional.embedding_bag(
+            torch.tensor([[0, 2]]), a, per_sample_weights=drawn(1, 2), mode="sum"
+        ),
+        "addmm_activation": lambda: torch.ops.aten._addmm_activation(drawn(5), a, b),
+        "scaled_dot_product_attention_math": lambda: (
+            torch.ops.aten._scaled_dot_product_attention_math(heads, heads, heads)[0]
+        ),
+        "scaled_dot_product_flash_attention_for_cpu": lambda: (
+            torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(heads, heads, heads)[0]
+        ),
+        "convolution_backward": lambda: torch.nn.grad.conv2d_input(
+            (2, 4, 6, 6), drawn(4, 4, 3, 3), drawn(2, 4, 4, 4)
+        ),
         "sparse.mm": lambda: torch.sparse.mm(a.to_sparse(), b),
         "products of torch.sparse_coo tensors": lambda: a.to_sparse() @ b,
         "products of torch.complex64 tensors": lambda: a.cfloat() @ b.cfloat(),
@@ -573,6 +586,16 @@ def test_the_page_has_every_row() -> None:
         assert [way for way, result in rows.items() if result.startswith(begins)] == list(kind)
     assert len(rows) == len(WORKS) + len(REFUSED) + len(UNSEEN) + len(warned)
     assert set(re.findall("`([^`]*)`", " ".join(warned))) == set(in_floating_point())
+
+
+def test_sums_of_rows_are_no_products() -> None:
+    rows, words = torch.tensor([[0, 2]]), drawn(3, 4)
+    with context(), warnings.catch_warnings(action="error"):
+        got = (
+            functional.embedding_bag(rows, words),
+            torch.nn.EmbeddingBag(3, 4, _weight=words)(rows),
+        )
+    same([(one, functional.embedding_bag(rows, words)) for one in got])
 
 
 @pytest.mark.parametrize("reentrant", [True, False])

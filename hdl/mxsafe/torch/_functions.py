@@ -249,6 +249,18 @@ def _attention(
     return products.matmul(chances.to(value.dtype), value, recipe, pair)
 
 
+def _bag(original: Callable[..., Any], place: int) -> Callable[..., Any]:
+    """Sums of rows, which are products where rows have weights, the argument of a place."""
+
+    def handler(recipe: Recipe, *args: Any, **kwargs: Any) -> Any:
+        given = args[place] if len(args) > place else kwargs.get("per_sample_weights")
+        if given is not None:
+            warn_of("embedding_bag with per_sample_weights")
+        return original(*args, **kwargs)
+
+    return handler
+
+
 def _einsum_handler(recipe: Recipe, equation: Any, *operands: Any) -> Any:
     if len(operands) == 1 and isinstance(operands[0], list | tuple):
         operands = tuple(operands[0])
@@ -295,13 +307,17 @@ _OTHERS = (
     "sparse.mm sparse.addmm sparse.sampled_addmm smm sspaddmm hspmm "
     "cov corrcoef matrix_exp linalg.matrix_exp affine_grid linear_cross_entropy "
     # What functions hand over that are not seen themselves, such as `F.grouped_mm`:
-    "_grouped_mm _scaled_mm _scaled_mm_v2 _scaled_grouped_mm _scaled_grouped_mm_v2 _int_mm"
+    "_grouped_mm _scaled_mm _scaled_mm_v2 _scaled_grouped_mm _scaled_grouped_mm_v2 _int_mm "
+    # Parts of functions above, for those who call them themselves, as `torch.nn.grad` does:
+    "convolution_backward _addmm_activation _scaled_dot_product_attention_math "
+    "_scaled_dot_product_flash_attention_for_cpu _scaled_dot_product_flash_attention "
+    "_scaled_dot_product_efficient_attention _scaled_dot_product_cudnn_attention"
 )
 _QUANTIZED = (
     "linear linear_relu linear_dynamic linear_relu_dynamic linear_dynamic_fp16 matmul "
     "conv1d conv2d conv3d conv1d_relu conv2d_relu conv3d_relu"
 )
-_UNCAST = {"dot": None, "mv": "cpu", "addmv": "cpu"}
+_UNCAST = {"dot": None, "mv": "cpu", "addmv": "cpu", "embedding_bag": None}
 """Products that autocast leaves alone, on a kind of device or on all."""
 
 
@@ -368,7 +384,7 @@ def functions() -> Functions:
     }
     handlers = _handlers()
     operators = _operators({handler.name: handler for handler in handlers.values()})
-    others = _operators({name: name for name in left_out.values()})
+    others = _operators({name: name.removeprefix("_") for name in _OTHERS.split()})
     for name in _QUANTIZED.split():
         left_out[getattr(torch.ops.quantized, name)] = f"quantized {name}"
     return Functions(
@@ -399,6 +415,8 @@ def _handlers() -> dict[Any, Handler]:
         torch.Tensor.__rmatmul__: Handler(_reflected, "matmul"),
         torch.linalg.matmul: Handler(_binary(torch.matmul), "linalg_matmul"),
         torch.convolution: Handler(_any_convolution, "convolution"),
+        F.embedding_bag: Handler(_bag(F.embedding_bag, 8), "embedding_bag"),
+        torch.embedding_bag: Handler(_bag(torch.embedding_bag, 6), "embedding_bag"),
     }
     for owner in (torch, torch.Tensor):
         for name, ranks in _PRODUCTS.items():
