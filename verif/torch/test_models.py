@@ -163,6 +163,41 @@ def test_a_weight_that_modules_share_is_held_once() -> None:
     assert mxt.nbytes(model) == 50 * 65
 
 
+@pytest.mark.parametrize("block", [16, (8, 4)])
+def test_nothing_gives_nothing(block: Any) -> None:
+    embedding, linear = nn.Embedding(10, 64), nn.Linear(64, 8)
+    with torch.no_grad(), mxt.microscaling("mxsf", block=16, arithmetic="array"):
+        assert linear(torch.zeros(0, 64)).shape == (0, 8)
+        assert torch.matmul(torch.zeros(0, 3, 64), torch.zeros(0, 64, 2)).shape == (0, 3, 2)
+    mxt.quantize_(embedding, "mxsf", block=block)
+    for shape in ((0,), (2, 0), (0, 3)):
+        values = embedding(torch.zeros(shape, dtype=torch.long))
+        assert (values.shape, values.dtype) == ((*shape, 64), torch.float32)
+    mxt.quantize_(linear, "mxsf", block=16, arithmetic="array")
+    with torch.no_grad():
+        assert linear(torch.zeros(0, 64)).shape == (0, 8)
+        with raises(
+            ValueError, "input must have 64 numbers along its last axis, not shape (2, 63)"
+        ):
+            linear(torch.zeros(2, 63))
+
+
+@pytest.mark.filterwarnings("ignore:Sparse CS[RC] tensor support")
+@pytest.mark.parametrize("layout", ["sparse_coo", "sparse_csr", "sparse_csc"])
+def test_sparse_weights_stay_as_they_are(layout: str, tmp_path: Path) -> None:
+    pytest.importorskip("safetensors", reason="safetensors is not installed")
+    model = nn.Sequential(nn.Linear(64, 8), nn.Linear(8, 8))
+    sparse = torch.eye(8).to_sparse(layout=getattr(torch, layout))
+    model[1].weight = nn.Parameter(sparse, requires_grad=False)
+    summary = mxt.quantize_(model, "mxsf")
+    assert [one.reason for one in summary.modules] == ["", f"weights that are {layout}"]
+    held = 8 * 4 + 16 * 8 if layout == "sparse_coo" else 8 * 4 + 17 * 8
+    assert summary.modules[1].after == held + 8 * 4
+    assert mxt.nbytes(model) == summary.after == summary.modules[0].after + held + 8 * 4
+    with raises(ValueError, f"model must have dense tensors to be saved, not 1.weight as {layout}"):
+        mxt.save_model(tmp_path / "m.safetensors", model)
+
+
 def test_gradients_pass_to_activations() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 16), nn.ReLU(), nn.Linear(16, 4))
@@ -200,6 +235,30 @@ def test_a_state_of_another_format_is_refused() -> None:
         a.load_state_dict(b.state_dict())
     with raises(ValueError, "state must be that of a quantised module, not 3"):
         a.set_extra_state(3)
+
+
+@pytest.mark.parametrize("part", ["codes", "scales", "tensor_scale"])
+def test_a_state_is_checked_before_any_module_changes(part: str) -> None:
+    model = nn.Sequential(nn.LayerNorm(32), nn.Linear(32, 32), nn.Linear(32, 4))
+    mxt.quantize_(model, {"2": "nvfp4", "*": "mxsf"})
+    before = {name: t.clone() for name, t in model.state_dict().items()}
+    good = {name: torch.zeros_like(t) if "state" not in name else t for name, t in before.items()}
+    key, dtype = f"2.weight.{part}", before[f"2.weight.{part}"].dtype
+    other = torch.float64 if part == "tensor_scale" else torch.float32
+    for bad, found in ((good[key].to(other), other), (3, 3)):
+        with raises(TypeError, f"{key} must be a tensor of {dtype}, not {found}"):
+            model.load_state_dict({**good, key: bad})
+        with raises(TypeError, f"{key[2:]} must be a tensor of {dtype}, not {found}"):
+            model[2].load_state_dict({**good, key[2:]: bad})
+    a_copy = copy.deepcopy(model)
+    mxfp8 = nn.Linear(32, 4)
+    mxt.quantize_(mxfp8, "mxfp8_e4m3")
+    with pytest.raises(ValueError, match="state must be of a module with"):
+        a_copy.load_state_dict({**good, "2._extra_state": mxfp8.state_dict()["_extra_state"]})
+    for one in (model, a_copy):
+        assert all(torch.equal(t, before[name]) for name, t in one.state_dict().items())
+    model.load_state_dict(good)
+    assert not model[1].weight.codes.any()
 
 
 def test_modules_move_and_show_their_format() -> None:
@@ -273,7 +332,11 @@ def test_recipes_by_name_and_the_summary() -> None:
         ((nn.Linear(4, 4), {"*": "mxsf"}), {"weights": "mxint8"}, TypeError,
          "weights and activations must be left out beside a mapping of formats"),
         ((nn.Linear(4, 4),), {"filter": "x"}, ValueError,
-         "which must name modules of the model, not 'x'"),
+         "filter must name modules of the model, not 'x'"),
+        ((nn.Linear(4, 4),), {"filter": 3}, TypeError,
+         "filter must be names or callables, not 3"),
+        ((nn.Linear(4, 4),), {"filter": [3]}, TypeError,
+         "filter must be names or callables, not 3"),
         ((nn.Linear(4, 4),), {"block": 0}, ValueError,
          "block must be a positive integer or a pair of positive integers, not 0"),
         ((nn.Linear(4, 4, device="meta"),), {}, ValueError,

@@ -293,6 +293,11 @@ def named_modules(
     ValueError
         If a name fits no module.
     """
+    return chosen_modules("which", model, *which)
+
+
+def chosen_modules(parameter: str, model: torch.nn.Module, *which: Any) -> list[torch.nn.Module]:
+    """The same for a parameter of another name, which errors say."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"model must be a torch.nn.Module, not {type(model).__name__}")
     named = list(model.named_modules())
@@ -301,10 +306,10 @@ def named_modules(
         if callable(one):
             fitting = {name for name, module in named if one(name, module)}
         elif not isinstance(one, str):
-            raise TypeError(f"which must be names or callables, not {one!r}")
+            raise TypeError(f"{parameter} must be names or callables, not {one!r}")
         else:
             fitting = {name for name, _ in named if fnmatch.fnmatchcase(name, one)}
             if not fitting:
-                raise ValueError(f"which must name modules of the model, not {one!r}")
+                raise ValueError(f"{parameter} must name modules of the model, not {one!r}")
         chosen |= fitting
     return [module for name, module in named if name in chosen]

@@ -21,7 +21,14 @@ from mxsafe.atomic import write_atomically
 from mxsafe.codec.storage import safetensors_for
 from mxsafe.formats import BLOCK_FORMATS, mx_format
 from mxsafe.torch._engines import KINDS as NAMES
-from mxsafe.torch.modules import KINDS, Quantised, QuantizedWeight, become, require_arithmetic
+from mxsafe.torch.modules import (
+    KINDS,
+    Quantised,
+    QuantizedWeight,
+    become,
+    require_arithmetic,
+    require_states,
+)
 from mxsafe.torch.recipes import ARITHMETICS, Quantiser
 from mxsafe.validation import checked, require_one_of, shown
 
@@ -164,6 +171,7 @@ def load_model(path: str | Path, model: torch.nn.Module) -> None:
                 )
     for module, *parts in plan:
         become(module, *parts)
+    model.register_load_state_dict_pre_hook(require_states)
     on_meta = any(p.device.type == "meta" for p in model.parameters())
     model.load_state_dict(rest, strict=False, assign=on_meta)
 
@@ -182,6 +190,9 @@ def _is_state(name: str) -> bool:
 
 def _require_kept(model: torch.nn.Module, name: str, t: Any) -> None:
     """Refuse what a module says of itself, unless it is a tensor that the module takes again."""
+    if isinstance(t, torch.Tensor) and t.layout != torch.strided:
+        kind = str(t.layout).removeprefix("torch.")
+        raise ValueError(f"model must have dense tensors to be saved, not {name} as {kind}")
     if isinstance(t, torch.Tensor) and not _is_state(name):
         return
     owner = name.rpartition(".")[0]

@@ -12,7 +12,7 @@ import torch
 
 from mxsafe.codec.blocks import Block, blocked_axes
 from mxsafe.torch._engines import DTYPES
-from mxsafe.torch.context import AS_FORMAT, Choice, named_modules, own_quantiser
+from mxsafe.torch.context import AS_FORMAT, Choice, chosen_modules, own_quantiser
 from mxsafe.torch.modules import (
     KINDS,
     Quantised,
@@ -20,6 +20,7 @@ from mxsafe.torch.modules import (
     become,
     quantised_weight,
     require_arithmetic,
+    require_states,
 )
 from mxsafe.torch.recipes import ARITHMETICS, Arithmetic, Quantiser
 from mxsafe.validation import require_one_of, shown
@@ -124,9 +125,24 @@ def html_table(rows: Sequence[Sequence[str]]) -> str:
 
 def nbytes(model: torch.nn.Module) -> int:
     """Bytes of all parameters and buffers of a model, each memory counted once."""
-    tensors = [*model.parameters(), *model.buffers()]
-    memory = {(t.device, t.data_ptr(), t.nbytes): t.nbytes for t in tensors if t.numel()}
-    return sum(memory.values())
+    tensors = [
+        part for t in (*model.parameters(), *model.buffers()) for part in _dense(t) if part.numel()
+    ]
+    return sum({(t.device, t.data_ptr(), t.nbytes): t.nbytes for t in tensors}.values())
+
+
+def _dense(t: torch.Tensor) -> tuple[torch.Tensor, ...]:
+    """The tensors in memory of one: a sparse one has indices and values."""
+    if t.layout == torch.strided:
+        return (t,)
+    if t.layout == torch.sparse_coo:
+        return t._indices(), t._values()
+    ends = (
+        (t.crow_indices(), t.col_indices())
+        if t.layout in (torch.sparse_csr, torch.sparse_bsr)
+        else (t.ccol_indices(), t.row_indices())
+    )
+    return *ends, t.values()
 
 
 def quantize_(
@@ -197,10 +213,7 @@ def quantize_(
     attentions = [m for m in modules.values() if isinstance(m, torch.nn.MultiheadAttention)]
     within = {id(attention.out_proj) for attention in attentions}
     modules = {name: module for name, module in modules.items() if id(module) not in within}
-    chosen = set(modules.values())
-    if filter is not None:
-        which = [filter] if isinstance(filter, str) or callable(filter) else list(filter)
-        chosen &= set(named_modules(model, *which))
+    chosen = set(modules.values()) & _chosen(model, filter)
     for pattern in patterns:
         if not fnmatch.filter(modules, pattern):
             raise ValueError(f"format must have patterns that fit modules, not {pattern!r}")
@@ -213,11 +226,24 @@ def quantize_(
     for plan in plans.values():
         for module, made, of_activations in plan:
             become(module, made, of_activations, arithmetic)
+    model.register_load_state_dict_pre_hook(require_states)
     reports = tuple(
         _report(name, module, sizes[name], reasons.get(name, ""))
         for name, module in modules.items()
     )
     return Summary(reports, before, nbytes(model))
+
+
+def _chosen(
+    model: torch.nn.Module, filter: Filter | Iterable[Filter] | None
+) -> set[torch.nn.Module]:
+    """What a filter chooses among the modules of a model."""
+    if filter is None:
+        return set(model.modules())
+    which = [filter] if isinstance(filter, str) or callable(filter) else filter
+    if not isinstance(which, Iterable):
+        raise TypeError(f"filter must be names or callables, not {shown(filter)}")
+    return set(chosen_modules("filter", model, *which))
 
 
 def _is_one(module: torch.nn.Module) -> bool:
@@ -344,7 +370,9 @@ def _reason_of(module: torch.nn.Module) -> str:
         if not own:
             return "its weight is no parameter of its own"
         for weight in own:
-            if weight.dtype not in DTYPES or weight.layout != torch.strided:
+            if weight.layout != torch.strided:
+                return f"weights that are {str(weight.layout).removeprefix('torch.')}"
+            if weight.dtype not in DTYPES:
                 return f"weights of {str(weight.dtype).removeprefix('torch.')}"
     if isinstance(module, torch.nn.Embedding) and module.max_norm is not None:
         return "max_norm changes its weights"
@@ -358,10 +386,11 @@ def _own_bytes(module: torch.nn.Module) -> int:
         weight for part in holders if isinstance(part, Quantised) for _, weight in part.weights()
     ]
     return sum(
-        t.nbytes
+        part.nbytes
         for holder in holders
         for t in (*holder._parameters.values(), *holder._buffers.values())
         if t is not None
+        for part in _dense(t)
     )
 
 

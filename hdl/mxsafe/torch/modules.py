@@ -142,8 +142,8 @@ class QuantizedWeight(torch.nn.Module):
         flat = indices.flatten()
         codes = unpacked(self.codes.index_select(0, flat), self.format.width, self.shape[-1])
         scales = self.scales.index_select(0, flat if height == 1 else flat // height)
-        shape = (*indices.shape, -1)
-        return self._tensor(codes.reshape(shape), scales.reshape(shape), width)
+        codes, scales = (part.reshape(*indices.shape, part.shape[-1]) for part in (codes, scales))
+        return self._tensor(codes, scales, width)
 
     def dequantize(self, dtype: torch.dtype | None = None) -> torch.Tensor:
         """The numbers as floats, see `mxsafe.torch.dequantize`."""
@@ -267,6 +267,32 @@ class Quantised(torch.nn.Module):
             ) from None
         if theirs != own:
             raise ValueError(f"state must be of a module with {own}, not with {theirs}")
+
+    def require_state(self, state: Mapping[str, Any], prefix: str) -> None:
+        """Refuse a state dict whose parts of this module are those of another.
+
+        Parameters
+        ----------
+        state : mapping of str to Tensor
+            The state dict.
+        prefix : str
+            What names of the module begin with.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a part is of another dtype, or formats, blocks or shapes are others.
+        """
+        own = f"{prefix}_extra_state"
+        if own in state:
+            self.set_extra_state(state[own])
+        for place, weight in self.weights():
+            for name, buffer in weight.named_buffers():
+                key = f"{prefix}{place}.{name}"
+                found = state.get(key, buffer)
+                if getattr(found, "dtype", None) != buffer.dtype:
+                    kind = getattr(found, "dtype", None) or shown(found)
+                    raise TypeError(f"{key} must be a tensor of {buffer.dtype}, not {kind}")
 
     def extra_repr(self) -> str:
         """Arguments of the module, and how activations are quantised."""
@@ -449,6 +475,19 @@ def require_arithmetic(
             )
 
 
+def require_states(
+    module: torch.nn.Module, state: Mapping[str, Any], prefix: str, *others: Any
+) -> None:
+    """Refuse a state dict for a module and all within, before any of them changes.
+
+    It is what `torch.nn.Module.register_load_state_dict_pre_hook` takes: PyTorch loads a module
+    before those within, so that of a model checks all of it.
+    """
+    for name, part in module.named_modules():
+        if isinstance(part, Quantised):
+            part.require_state(state, f"{prefix}{name}." if name else prefix)
+
+
 def become(
     module: torch.nn.Module,
     weights: Mapping[str, QuantizedWeight],
@@ -468,6 +507,7 @@ def become(
         del module._parameters[name]
         module._modules[name] = weight
     module.__class__ = kind
+    module.register_load_state_dict_pre_hook(require_states)
     if kind is QuantizedEmbedding:
         activations = None
     module.activations, module.arithmetic = activations, arithmetic

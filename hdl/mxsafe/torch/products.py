@@ -314,7 +314,8 @@ def _array_product(
     quantisers: Pair,
 ) -> torch.Tensor:
     """The same as the array computes it, in float32."""
-    left, right = a.reshape(-1, *a.shape[-2:]), b.transpose(-1, -2).reshape(-1, *b.shape[-1:-3:-1])
+    many = math.prod(a.shape[:-2])
+    left, right = (t.reshape(many, *t.shape[-2:]) for t in (a, b.transpose(-1, -2)))
     scales = [_tensor_scale(t, q) for t, q in zip((a, b), quantisers, strict=True)]
     results = [
         _array_matmul(
@@ -694,6 +695,10 @@ def product_of_codes(
     activations = recipe.activations
     shared = _tensor_scale(x, activations)
     if geometry is None:
+        if x.ndim == 0 or x.shape[-1] != inputs:
+            raise ValueError(
+                f"input must have {inputs} numbers along its last axis, not shape {tuple(x.shape)}"
+            )
         rows = x.reshape(-1, inputs)
         sums = _array_matmul(_matrix(rows[None, None], activations, shared), groups[0], recipe)
         return sums[: len(rows), :outputs].reshape(*x.shape[:-1], outputs)
