@@ -20,11 +20,15 @@ import torch
 import mxsafe.torch as mxt
 from mxsafe.host.host import Host
 from mxsafe.host.simulated import Simulated
+from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ACCESSES
 from mxsafe.machine.energy import work_of
+from mxsafe.machine.gradients import gradients
+from mxsafe.machine.graph import Graph
 from mxsafe.machine.program import Program
 from mxsafe.model.machine import Machine
-from studies.energy_machines import MACHINES, OPTIMIZERS
+from studies.energy_machines import BESIDE, MACHINES, OPTIMIZERS
 from studies.pages import DOCS, keep, kept
 from studies.prose import as_help
 from studies.step_figures import FEATURES, TOKENS, Bytes, DeitTiny, block_of_deit
@@ -35,6 +39,30 @@ MODELS = ("block", "DeiT-Tiny")
 _RATES = {"SGD": 0.25, "AdamW": 1e-3}
 IMAGES = (1, 2, 3)
 """Images of a step, one after the other: those behind the second differ by nothing."""
+
+
+_HEADS, _HEAD = 3, 64
+_SCALE = _HEAD**-0.5
+
+
+def attention() -> Graph:
+    """Attention of a block, forward and backward, between its heads' queries and results."""
+    graph, shape = Graph(), (_HEADS, TOKENS, _HEAD)
+    q, k, v = (graph.input(name, shape) for name in "qkv")
+    shares = graph.softmax(graph.product(q, k), _SCALE)
+    out = graph.product(shares, graph.transpose(v, (0, 2, 1)))
+    graph.output("out", out)
+    found = gradients(graph, {out: graph.input("gradient", shape)}, [q, k, v])
+    for name, gradient in zip("qkv", found, strict=True):
+        graph.output(f"gradient of {name}", gradient)
+    return graph
+
+
+def counted_attention(machine: MachineConfiguration) -> dict[str, int]:
+    """Predicted cycles, words and accesses of attention alone on a machine."""
+    block = (8, 8) if machine.scaled else None
+    compiled = compile_graph(attention(), machine, block=block)
+    return dict(work_of([part.program for part in compiled.parts]).counters)
 
 
 @dataclass(frozen=True)
@@ -154,6 +182,11 @@ def main() -> None:
     if unknown := sorted({*args.names} - CASES.keys()):
         parser.error(f"names must be of {'; '.join(CASES)}, not {unknown[0]}")
     known = kept(FIGURES.stem) if FIGURES.exists() else {}
+    for name, beside in BESIDE.items():
+        for title, machine in ((name, MACHINES[name]), (f"{name}, beside", beside)):
+            own = {key: n for key, n in counted_attention(machine).items() if n}
+            known[f"{title}, attention"] = {"counters": own}
+    keep(FIGURES, known)
     for name in args.names or [name for name in CASES if name not in known]:
         case = CASES[name]
         predicted = counted(case)

@@ -1,7 +1,9 @@
 """Energy of training steps, from ``docs/energy.json`` of `studies.energy`."""
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +14,8 @@ from mxsafe.cli.energy import shown
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ACCESSES
 from mxsafe.machine.energy import GROUPS, Energy, Work, energy_of
-from mxsafe.machine.energy_tables import DRAMS, NODES, UNITS, EnergyTables
-from studies.energy_machines import MACHINES, OPTIMIZERS
+from mxsafe.machine.energy_tables import DRAMS, NODES, UNITS, EnergyTables, unit_energy
+from studies.energy_machines import BESIDE, MACHINES, OPTIMIZERS
 from studies.pages import kept
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ PAPER = {"off chip": 0.8393, "on chip": 0.1492, "core": 0.0115}
 """Shares of the paper's Fig. 7(b)."""
 PAPER_PRODUCT = 0.603
 """The paper's energy of a product, pJ: 308.845 mW of Table IV, 1,024 products a cycle, 500 MHz."""
-PAPER_SAVED = {"bf16": 0.2492, "mxfp4": 0.0407}
+PAPER_SAVED = {"bf16": 0.2492, "mxfp4, attention in bf16": 0.0407}
 """What the paper's step saves beside other machines."""
 IMAGES = 128
 """Images whose gradients are added before an update, of the other case."""
@@ -58,9 +60,63 @@ def in_turn(figures: Mapping[str, Any], machine: str, model: str, optimizer: str
     }
 
 
-def energies(machine: MachineConfiguration, counters: Mapping[str, int]) -> dict[str, Energy]:
-    """Energy by all assumptions of memories."""
-    return {name: energy_of(Work(machine, counters), tables) for name, tables in TABLES.items()}
+@dataclass(frozen=True)
+class Spent:
+    """Energy of a step by group, in pJ, and its cycles."""
+
+    groups: Mapping[str, float]
+    cycles: int
+
+    @property
+    def total(self) -> float:
+        """All groups."""
+        return sum(self.groups.values())
+
+    def plus(self, times: int, other: Energy) -> "Spent":
+        """With something else, so many times."""
+        groups = {name: own + times * other.groups[name] for name, own in self.groups.items()}
+        return Spent(groups, self.cycles + times * other.cycles)
+
+
+BLOCKS = {"block": 1, "DeiT-Tiny": 12}
+"""Blocks of a model, each with attention."""
+Key = tuple[str, str, int]
+
+
+def energies(figures: Mapping[str, Any], model: str) -> dict[Key, dict[str, Spent]]:
+    """Energy of a model's steps by all assumptions: by machine, optimizer and images.
+
+    A machine with another one beside it does all but attention, which is taken off and added as it
+    is counted alone on both.
+    """
+    found: dict[Key, dict[str, Spent]] = {}
+    for (machine, optimizer, images), counters in cases(figures, model).items():
+        own = {n: spent(MACHINES[machine], counters, tables) for n, tables in TABLES.items()}
+        found[machine, optimizer, images] = {n: Spent(e.groups, e.cycles) for n, e in own.items()}
+        if machine in BESIDE:
+            both = (
+                (-BLOCKS[model], MACHINES[machine], f"{machine}, attention"),
+                (BLOCKS[model], BESIDE[machine], f"{machine}, beside, attention"),
+            )
+            mixed = dict(found[machine, optimizer, images])
+            for times, one, name in both:
+                for title, tables in TABLES.items():
+                    other = spent(one, counts(figures, name), tables)
+                    mixed[title] = mixed[title].plus(times, other)
+            found[mixed_name(machine), optimizer, images] = mixed
+    return found
+
+
+def mixed_name(machine: str) -> str:
+    """Name of a machine with attention on the one beside it."""
+    return f"{machine}, attention in bf16"
+
+
+def spent(
+    machine: MachineConfiguration, counters: Mapping[str, int], tables: EnergyTables
+) -> Energy:
+    """Energy of counters."""
+    return energy_of(Work(machine, counters), tables)
 
 
 def _range(values: Sequence[float], form: str) -> str:
@@ -68,7 +124,7 @@ def _range(values: Sequence[float], form: str) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _row(title: str, found: Mapping[str, Energy]) -> tuple[str, ...]:
+def _row(title: str, found: Mapping[str, Spent]) -> tuple[str, ...]:
     """A case: energy, shares and cycles, each over all assumptions."""
     several = list(found.values())
     return (
@@ -95,14 +151,15 @@ def cases(figures: Mapping[str, Any], model: str) -> dict[tuple[str, str, int], 
     return found
 
 
+def _turn(images: int) -> str:
+    return f", an image of {images} in turn" if images > 1 else ""
+
+
 def table(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
     """Energy of a model's steps, head first."""
-    rows = [_HEAD]
-    for (machine, optimizer, images), counters in cases(figures, model).items():
-        turn = f", an image of {images} in turn" if images > 1 else ""
-        found = energies(MACHINES[machine], counters)
-        rows.append(_row(f"{machine}, {optimizer}{turn}", found))
-    return rows
+    found = energies(figures, model)
+    rows = (_row(f"{m}, {o}{_turn(images)}", own) for (m, o, images), own in found.items())
+    return [_HEAD, *rows]
 
 
 def saved(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
@@ -110,27 +167,18 @@ def saved(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = [
         ("beside", "step", "saved, %", "off chip alone, %", "cycles, %", "the paper, %")
     ]
-    known = cases(figures, model)
-    for (machine, optimizer, images), counters in known.items():
+    found = energies(figures, model)
+    for (machine, optimizer, images), theirs in found.items():
         if machine == "mxsf":
             continue
-        ours = energies(MACHINES["mxsf"], known["mxsf", optimizer, images])
-        theirs = energies(MACHINES[machine], counters)
-        pairs = [(ours[name], theirs[name]) for name in TABLES]
+        pairs = [(found["mxsf", optimizer, images][name], theirs[name]) for name in TABLES]
         whole = [100 * (1 - one.total / other.total) for one, other in pairs]
         off = [100 * (1 - a.groups[GROUPS[0]] / b.groups[GROUPS[0]]) for a, b in pairs]
         cycles = 100 * (1 - pairs[0][0].cycles / pairs[0][1].cycles)
-        turn = f", {images} in turn" if images > 1 else ""
-        rows.append(
-            (
-                machine,
-                f"{optimizer}{turn}",
-                _range(whole, ".1f"),
-                _range(off, ".1f"),
-                f"{cycles:.1f}",
-                f"{100 * PAPER_SAVED[machine]:.2f}",
-            )
-        )
+        paper = f"{100 * PAPER_SAVED[machine]:.2f}" if machine in PAPER_SAVED else ""
+        title = f"{optimizer}{_turn(images)}"
+        ranges = _range(whole, ".1f"), _range(off, ".1f"), f"{cycles:.1f}", paper
+        rows.append((machine, title, *ranges))
     return rows
 
 
@@ -166,6 +214,20 @@ def nearest(rows: Sequence[Sequence[str]]) -> Sequence[str]:
     )
 
 
+def _beside_bf16(figures: Mapping[str, Any]) -> dict[str, str]:
+    """What a block saves beside BF16, in all and off chip alone, in per cent."""
+    found = energies(figures, "block")
+    pairs = [
+        (found["mxsf", optimizer, 1][name], found["bf16", optimizer, 1][name])
+        for optimizer, name in product(OPTIMIZERS, TABLES)
+    ]
+    off = GROUPS[0]
+    return {
+        "whole": _range([100 * (1 - a.total / b.total) for a, b in pairs], ".1f"),
+        "memory": _range([100 * (1 - a.groups[off] / b.groups[off]) for a, b in pairs], ".1f"),
+    }
+
+
 def _share_of_blocks(figures: Mapping[str, Any]) -> float:
     """Share of twelve blocks in the energy of DeiT-Tiny's step, with AdamW."""
     block, whole = (
@@ -180,12 +242,6 @@ def values() -> dict[str, Any]:
     found = kept("energy")
     block, whole = "mxsf, block, SGD, 1", "mxsf, DeiT-Tiny, AdamW, 1"
     rows = split(found)
-    one = energy_of(Work(MACHINES["mxsf"], counts(found, whole)), DEFAULT)
-    default = {
-        (machine, optimizer): energy_of(Work(MACHINES[machine], own), DEFAULT)
-        for (machine, optimizer, images), own in cases(found, "DeiT-Tiny").items()
-        if images == 1
-    }
     return {
         "figures": found,
         "shown": shown(energy_of(Work(MACHINES["mxsf"], counts(found, block)), DEFAULT)),
@@ -199,10 +255,15 @@ def values() -> dict[str, Any]:
         "nearest": nearest(rows),
         "paper": PAPER,
         "paper_product": PAPER_PRODUCT,
-        "one": one,
-        "default": default,
         "images": IMAGES,
         "blocks": _share_of_blocks(found),
+        "beats": {
+            machine: counts(found, f"{machine}, DeiT-Tiny, AdamW, 1")["array_busy"]
+            for machine in ("mxsf", "bf16")
+        },
+        **_beside_bf16(found),
+        "ratio": unit_energy(DEFAULT, "product", MACHINES["bf16"])
+        / unit_energy(DEFAULT, "product", MACHINES["mxsf"]),
         "products": counts(found, whole)["array_busy"] * 1024,
     }
 
@@ -211,28 +272,22 @@ def draw(figures_: Mapping[str, Any]) -> "Figure":
     """Energy of a step by machine, and its shares beside the paper's: Fig. 7(a) and (b)."""
     figure = figures.new_figure(9, 4, layout="tight")
     left, right = figure.subplots(1, 2, width_ratios=[3, 2])
-    model = "DeiT-Tiny"
-    known = [key for key in cases(figures_, model) if key[2] == 1]
     bars = {
-        f"{machine}\n{optimizer}": energy_of(
-            Work(MACHINES[machine], cases(figures_, model)[machine, optimizer, images]), DEFAULT
-        )
-        for machine, optimizer, images in known
+        re.sub(r",? (?=attention|in |of )", "\n", machine): own[DEFAULT_NAME]
+        for (machine, optimizer, images), own in energies(figures_, "block").items()
+        if (optimizer, images) == ("AdamW", 1)
     }
     base = np.zeros(len(bars))
     for group in GROUPS:
         heights = np.array([one.groups[group] * _MILLI for one in bars.values()])
         left.bar(list(bars), heights, 0.7, base, label=group, color=_COLOURS[group])
         base += heights
-    left.set_ylabel("mJ a step of DeiT-Tiny")
+    left.set_ylabel("mJ a step of a block, AdamW")
     left.legend(frameon=False)
-    ours = next(iter(bars.values()))
+    ours = energies(figures_, "DeiT-Tiny")["mxsf", "AdamW", 1][DEFAULT_NAME]
     sides = {
         "the paper": [PAPER[group] for group in GROUPS],
-        "mxsf, AdamW": [
-            bars.get("mxsf\nAdamW", ours).groups[group] / bars.get("mxsf\nAdamW", ours).total
-            for group in GROUPS
-        ],
+        "mxsf, DeiT-Tiny,\nAdamW": [ours.groups[group] / ours.total for group in GROUPS],
     }
     base = np.zeros(len(sides))
     for at, group in enumerate(GROUPS):

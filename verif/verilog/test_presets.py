@@ -29,7 +29,7 @@ ARITHMETICS: dict[str | None, list[str]] = {
         "accelerator_fpga",
     ],
     "window": ["pu_window", "sta_window", "accelerator_window"],
-    "bf16": ["bf16_mac", "pu_bf16", "sta_bf16", "accelerator_bf16", "accelerator_bf16_small"],
+    "bf16": ["bf16_mac", "pu_bf16", "sta_bf16", "accelerator_bf16"],
     None: [
         "decoder",
         "float32_adder",
@@ -128,7 +128,8 @@ def test_sizes_of_a_machine_are_its_options() -> None:
     assert bf16.config.machine == BF16_MACHINE
     assert bf16.module_name == "bf16_accelerator"
     assert presets.build("accelerator", fp4, arithmetic="bf16").config == bf16.config
-    assert presets.build("accelerator_bf16_small", mxsf).module_name == "bf16_accelerator_small"
+    small = presets.build("accelerator_small", mxsf, arithmetic="bf16")
+    assert small.module_name == "bf16_accelerator_small"
     again = presets.build("accelerator_bf16", fp4, arithmetic="exact")
     assert again.module_name == "mxfp4_e2m1_accelerator"
     other = presets.build(

@@ -160,7 +160,7 @@ def _off_chip(work: Work, tables: EnergyTables) -> Iterable[Part]:
 def _on_chip(work: Work, tables: EnergyTables) -> Iterable[Part]:
     c, counted = work.configuration, work.counters
     for owner in _BUFFERS:
-        for kind in _KINDS:
+        for kind in _KINDS if c.scaled else _KINDS[:1]:
             for way, verb in _WRITTEN.items():
                 buffer = f"{owner}_{kind}"
                 each = access_energy(tables, buffer, way, c)

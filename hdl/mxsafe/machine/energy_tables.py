@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from mxsafe.formats import FloatFormat, MXFormat
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.validation import checked, one_of, require_one_of, shown
 
@@ -164,15 +165,20 @@ def unit_energy(tables: EnergyTables, name: str, configuration: MachineConfigura
     units = _units()
     key = _LIKE.get(name, name)
     if name == "product":
-        c = configuration
-        key = f"product {c.arithmetic} {c.formats.name}"
+        key = f"product {configuration.arithmetic} {_formats(configuration)}"
     if key not in units:
         raise ValueError(
             f"units must have product in a table of your own for arithmetic "
-            f"{configuration.arithmetic} of {configuration.formats.name}, of which there is "
+            f"{configuration.arithmetic} of {_formats(configuration)}, of which there is "
             "no netlist's energy"
         )
     return float(units[key]["pj"])
+
+
+def _formats(c: MachineConfiguration) -> str:
+    """Formats of both operands, one if they are the same."""
+    both = (cast(MXFormat | FloatFormat, fmt).name for fmt in (c.format_a, c.format_w))
+    return "_".join(dict.fromkeys(both))
 
 
 def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) -> list[str]:

@@ -271,9 +271,6 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
         "accelerator_small": _machine(SMALL_MACHINE),
         "accelerator_fpga": _machine(FPGA_MACHINE),
         "accelerator_bf16": _machine(BF16_MACHINE),
-        "accelerator_bf16_small": _machine(
-            resized(SMALL_MACHINE, arithmetic=BF16_MACHINE.arithmetic)
-        ),
     }
 )
 """Units by the name they have on the command line, in the order in which they are generated."""

@@ -47,3 +47,16 @@ def test_what_is_nearest() -> None:
 def test_the_paper_s_shares() -> None:
     assert sum(energy.PAPER.values()) == pytest.approx(1)
     assert pytest.approx(308.845e-3 / 1024 / 500e6 * 1e12, abs=1e-3) == energy.PAPER_PRODUCT
+
+
+def test_attention_on_the_machine_beside() -> None:
+    """Attention is taken off for each block as one machine counts it, and added as the other."""
+    counted = figures(mxfp4_block_SGD_1=1000, mxfp4_attention=300)
+    counted["mxfp4, beside, attention"] = {"counters": {"cycles": 4, "words_read": 200}}
+    counted["mxsf, block, SGD, 1"] = counted["mxfp4, block, SGD, 1"]
+    found = energy.energies(counted, "block")[energy.mixed_name("mxfp4"), "SGD", 1]
+    bits = 8 * (32 * (1000 - 300) + 16 * 200)
+    one = found["bitmod, 28 nm"]
+    assert one.groups == {"off chip": pytest.approx(18.75 * bits), "on chip": 0, "core": 0}
+    assert one.total == pytest.approx(18.75 * bits)
+    assert one.cycles == 10 - 10 + 4
