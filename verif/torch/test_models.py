@@ -106,6 +106,20 @@ def test_every_product_of_attention_is_that_of_a_context(dtype: Any, arithmetic:
         assert not torch.equal(in_float, expected)
 
 
+@pytest.mark.parametrize("block", [16, (8, 16)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sums_are_rounded_in_the_order_of_a_context(dtype: Any, block: Any) -> None:
+    """Products of a row and of many, and of another layout, are not summed in one order."""
+    for seed, rows in enumerate((1, 1, 3, 64)):
+        torch.manual_seed(seed)
+        model, x = nn.Linear(256, 1000).to(dtype), torch.randn(rows, 256).to(dtype)
+        held = copy.deepcopy(model)
+        mxt.quantize_(held, "nvfp4", block=block)
+        with torch.no_grad(), mxt.microscaling("nvfp4", gradients=None, block=block):
+            expected = model(x)
+        assert torch.equal(held(x), expected)
+
+
 def test_a_scale_of_the_tensor() -> None:
     torch.manual_seed(0)
     model = nn.Sequential(nn.Linear(48, 32), nn.ReLU(), nn.Linear(32, 8))

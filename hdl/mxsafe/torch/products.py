@@ -277,7 +277,15 @@ class _Matrices:
 
     @staticmethod
     def values_b(t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return quantiser.values(t, -2)
+        """Values in the layout of `t`, which sums follow: that of a weight is as modules hold it.
+
+        Random words are drawn in the order of elements.
+        """
+        if quantiser.rounding == "sr" or not t.mT.is_contiguous():
+            return quantiser.values(t, -2)
+        if isinstance(quantiser.block, tuple):
+            quantiser = replace(quantiser, block=quantiser.block[::-1])
+        return quantiser.values(t.mT, -1).mT
 
     values_of_result = values_a
 
