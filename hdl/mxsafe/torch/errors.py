@@ -134,8 +134,8 @@ def layer_errors(
     """
     layers = {n: m for n, m in quantised.named_modules() if isinstance(m, Quantised)}
     # Attention does not call its own: their errors are in its output.
-    within = {id(m.out_proj) for m in layers.values() if isinstance(m, torch.nn.MultiheadAttention)}
-    layers = {n: m for n, m in layers.items() if id(m) not in within}
+    inner = {id(m.out_proj) for m in layers.values() if isinstance(m, torch.nn.MultiheadAttention)}
+    layers = {n: m for n, m in layers.items() if id(m) not in inner}
     if not layers:
         raise ValueError("quantised must have quantised modules, not none: see quantize_")
     originals = dict(reference.named_modules())

@@ -198,10 +198,10 @@ def _require_kept(model: torch.nn.Module, name: str, t: Any) -> None:
     owner = name.rpartition(".")[0]
     if not _is_state(name) or not isinstance(t, torch.Tensor):
         raise ValueError(f"model must have tensors to be saved, not {shown(t)} as {name}")
-    kind = type(model.get_submodule(owner))
-    if kind.set_extra_state is torch.nn.Module.set_extra_state:
+    module = type(model.get_submodule(owner))
+    if module.set_extra_state is torch.nn.Module.set_extra_state:
         raise ValueError(
-            f"model must have a set_extra_state to be saved beside {name}, not a {kind.__name__} "
+            f"model must have a set_extra_state to be saved beside {name}, not a {module.__name__} "
             "without"
         )
 
