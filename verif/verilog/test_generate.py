@@ -149,7 +149,6 @@ def test_the_public_contract(modules: dict[str, Module]) -> None:
         "mxsf_accelerator_small": _machine(64),
         "mxsf_accelerator_fpga": _machine(64),
         "bf16_accelerator": _machine(256),
-        "bf16_accelerator_small": _machine(64),
     }
     for name, ports in expected.items():
         module = modules[name]

@@ -8,7 +8,6 @@ from mxsafe.machine.configuration import (
     SMALL_MACHINE,
     WINDOW_MACHINE,
     MachineConfiguration,
-    resized,
 )
 from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheck,
@@ -34,7 +33,6 @@ PUBLISHED = {
     "descriptor_check": MachineConfiguration(),
     "descriptor_check_anchored": WINDOW_MACHINE,
     "descriptor_check_bf16": BF16_MACHINE,
-    "descriptor_check_bf16_small": resized(SMALL_MACHINE, arithmetic="bf16"),
     "descriptor_check_small": SMALL_MACHINE,
     "descriptor_check_small_no_sweeps_fpga": FPGA_MACHINE,
 }
