@@ -100,6 +100,7 @@ def variants(tmp_path_factory: pytest.TempPathFactory) -> Path:
         build("sta_exact", _ALL, **_SMALL),
         build("pu_exact", _MXSF, carry_save=True),
         build("converter", _MXSF, source="bfloat16"),
+        build("accelerator_small", _MXSF, rows=4, conversions="blocks", counts=True),
     ]
     generate(units, folder)
     return folder
