@@ -2,7 +2,7 @@
 
 CACTI is the folder of CACTI 7 (github.com/HewlettPackard/cacti), built with ``make``. Of its
 ``cache.cfg`` a plain memory is made, with a port to read and a port to write, as the hardware's
-are. The figures go to ``hdl/mxsafe/tables/sram_energy.json``.
+are. The figures go to ``hdl/mxsafe/machine/energies/sram.json``.
 """
 
 import argparse

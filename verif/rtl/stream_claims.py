@@ -315,6 +315,7 @@ CLAIMS: Mapping[str, Callable[[Module], Claims]] = {
 
 ALSO = (
     "beat_splitter_columns8_parts8_depth128",
+    "operand_feed_a_beats256_w_beats512_a_entries128_w_entries256",
     "relu_stream",
 )
 """Units that are proved beside the smallest one of their kind: they are made in another way."""

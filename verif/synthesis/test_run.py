@@ -25,6 +25,7 @@ from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis import run as synthesis
 from mxsafe.synthesis import technologies
 from mxsafe.synthesis.cases import (
+    BF16,
     CARRY_SAVE,
     FPGA,
     MACHINE,
@@ -822,7 +823,8 @@ def test_formats_of_the_standard_configurations() -> None:
 def test_standard_configurations_are_chosen_by_name() -> None:
     chosen = select(names=["converter*", "decoder"])
     assert [c.name for c in chosen] == ["decoder", "converter", "converter_8x8"]
-    assert select(names=["accelerator*"]) == list(MACHINE)
+    assert select(names=["accelerator, *", "accelerator_window*"]) == list(MACHINE)
+    assert select(names=["*bf16* of the machine", "accelerator_bf16*"]) == list(BF16)
     assert select(names=["sta_*lanes", "*8 lanes, most registers", "sta_window*"]) == list(
         MORE_LANES
     )

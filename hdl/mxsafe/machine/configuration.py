@@ -7,6 +7,8 @@ from mxsafe.formats import BF16, FloatFormat, MXFormat, mx_format
 from mxsafe.products import DEFAULT_INNER, OperandFormats, require_float, require_scale
 from mxsafe.tables import GRADES, Grade
 from mxsafe.validation import (
+    Count,
+    PositiveInteger,
     about,
     checked,
     one_of,
@@ -439,7 +441,8 @@ class MachineConfiguration:
     def _entries(self, beats: int) -> int:
         return self.entries(beats, 2)
 
-    def entries(self, beats: int, span: int) -> int:
+    @checked
+    def entries(self, beats: Count, span: PositiveInteger) -> int:
         """Scale entries of so many operand beats, if one is for some of them."""
         return -(-beats // span) if self.scaled else 0
 

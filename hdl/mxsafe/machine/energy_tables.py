@@ -18,10 +18,10 @@ from mxsafe.validation import checked, one_of, require_one_of, shown
 
 __all__ = ["BUFFERS", "DRAMS", "NODES", "UNITS", "EnergyTables", "own_tables"]
 
-_TABLES = Path(__file__).parents[1] / "tables"
-SRAM_FILE = _TABLES / "sram_energy.json"
-UNIT_FILE = _TABLES / "unit_energy.json"
-DRAM_FILE = _TABLES / "dram_energy.json"
+_TABLES = Path(__file__).with_name("energies")
+SRAM_FILE = _TABLES / "sram.json"
+UNIT_FILE = _TABLES / "unit.json"
+DRAM_FILE = _TABLES / "dram.json"
 
 _DRAM = json.loads(DRAM_FILE.read_text())["sources"]
 DRAMS: tuple[str, ...] = tuple(_DRAM)

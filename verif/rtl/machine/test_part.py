@@ -57,7 +57,7 @@ OTHERS = {
 
 def test_every_size_has_another_value() -> None:
     known = {each.name for each in fields(MachineConfiguration)}
-    assert known - OTHERS.keys() == {"lanes", "affine", "sweeps"}
+    assert known - OTHERS.keys() == {"lanes", "affine", "sweeps", "counts"}
 
 
 def _text(unit: Unit[Any], folder: Path) -> list[str]:
