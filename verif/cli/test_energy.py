@@ -48,7 +48,7 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["groups"]["off chip"] == 1024 * 14
     assert found["total"] == pytest.approx(sum(part["energy"] for part in found["parts"]))
     assert found["cycles"] > 0
-    assert len(found["assumptions"]) == 5
+    assert len(found["assumptions"]) == 6
 
 
 def test_a_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

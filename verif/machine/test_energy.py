@@ -180,15 +180,19 @@ def test_tables_of_ones_own() -> None:
         ('{"dram": {"read": 4}}', "dram must have write"),
         (
             '{"dram": {"read": 4, "write": -1}}',
-            "dram.write must be a finite number of pJ, 0 or more, not -1",
+            "dram.write must be a number of pJ from 0 to 1e+09, not -1",
         ),
         (
             '{"dram": {"read": Infinity, "write": 1}}',
-            "dram.read must be a finite number of pJ, 0 or more, not inf",
+            "dram.read must be a number of pJ from 0 to 1e+09, not inf",
         ),
         (
             '{"units": {"product": true}}',
-            "units.product must be a finite number of pJ, 0 or more, not True",
+            "units.product must be a number of pJ from 0 to 1e+09, not True",
+        ),
+        (
+            '{"units": {"product": 1' + "0" * 400 + "}}",
+            "units.product must be a number of pJ from 0 to 1e+09, not 1" + "0" * 79 + "...",
         ),
         ('{"buffers": {"vector": {"read": 4}}}', "buffers.vector must have write"),
     ],
@@ -205,5 +209,7 @@ def test_sources_that_there_are_not() -> None:
         EnergyTables(sram=7)
     with raises(ValueError, "programs must have one at least"):
         work_of([])
+    with raises(ValueError, "programs must be of one machine, not of several"):
+        work_of([Program(b"", DEFAULT), Program(b"", SMALL_MACHINE)])
     with raises(ValueError, "counters must have array_busy"):
         Work(DEFAULT, {"cycles": 1})

@@ -123,10 +123,12 @@ def work_of(programs: Sequence[Program]) -> Work:
     CompileError
         If a machine would wait for ever.
     ValueError
-        If there is no program, or the machine does not take a descriptor.
+        If there is no program, they are not all of one machine, or it does not take a descriptor.
     """
     if not programs:
         raise ValueError("programs must have one at least")
+    if any(program.configuration != programs[0].configuration for program in programs):
+        raise ValueError("programs must be of one machine, not of several")
     counters: dict[str, int] = {}
     for program in programs:
         predicted = predict(program)

@@ -26,6 +26,8 @@ DRAM_FILE = _TABLES / "dram.json"
 _DRAM = json.loads(DRAM_FILE.read_text())["sources"]
 DRAMS: tuple[str, ...] = tuple(_DRAM)
 """Sources of energies of DRAM."""
+_MOST = 1e9
+"""Largest energy that a table may have: a millijoule."""
 _DRAM_FIELDS = ("read", "write", "activate", "background")
 NODES = (65, 45, 28)
 """Processes of memories on the chip, in nm."""
@@ -196,8 +198,9 @@ def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) ->
         + ("; some from the table given" if "units" in tables.own else ""),
         "a sum of rows is taken for RMS normalisation, every operation of arithmetic for one "
         "of all kinds, every function for those of four",
-        "not counted: leakage of memories, the clock while nothing moves, wires between units, "
-        "control apart from the DRAM of descriptors",
+        "not counted: what the host computes, leakage of memories, the clock while nothing moves, "
+        "wires between units, control apart from the DRAM of descriptors",
+        "cycles: with the latencies of the default machine, and a memory that answers after 100",
     ]
 
 
@@ -268,8 +271,8 @@ def _energies(
             raise ValueError(f"{file}: {where} must have {name}")
     for name, energy in value.items():
         is_number = isinstance(energy, int | float) and not isinstance(energy, bool)
-        if not is_number or not 0 <= energy < math.inf:
+        if not is_number or not 0 <= energy <= _MOST:
             raise ValueError(
-                f"{file}: {where}.{name} must be a finite number of pJ, 0 or more, "
+                f"{file}: {where}.{name} must be a number of pJ from 0 to {_MOST:g}, "
                 f"not {shown(energy)}"
             )
