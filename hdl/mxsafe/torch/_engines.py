@@ -49,13 +49,14 @@ def choose_engine(
     RuntimeError
         If `torch.jit.trace` records what is done.
     """
-    require_not_traced()
     if name == "auto":
         results = memory_for(t, dtype) if is_ready(fmt, t) else None
         if results is not None:
             return "numba", results
+        require_not_traced()
         return "torch" if torch_is_exact(fmt, t) else "numpy", None
     require_one_of("engine", name, ENGINES)
+    require_not_traced()
     if name == "torch" and not torch_is_exact(fmt, t):
         if _arithmetic.supports(fmt):
             raise ValueError(
@@ -136,7 +137,10 @@ def memory_for(t: torch.Tensor, dtype: torch.dtype) -> torch.Tensor | None:
     """
     if not t.is_cpu or type(t) not in _OF_PYTORCH:
         return None
-    if t.numel() > _LEAST_PART:
+    count = t.numel()
+    if type(count) is not int:  # a trace has a tensor for it, which is sooner seen than asked for
+        require_not_traced()
+    if count > _LEAST_PART:
         order = range(t.ndim) if dtype == torch.uint8 else in_memory_order(t)
         alike = empty([t.shape[axis] for axis in order], dtype).permute(np.argsort(order).tolist())
     elif dtype == t.dtype:

@@ -365,12 +365,12 @@ def _kind(part: Any) -> str:
 
 
 def _dequantized(q: QuantizedTensor, dtype: torch.dtype) -> torch.Tensor:
-    require_not_traced()
     wide = dtype == torch.float64
     values = memory_for(q.codes, dtype) if is_ready(q.format, q.codes) else None
     if values is not None:
         _dequantize_compiled(q, values)
         return values
+    require_not_traced()
     if not torch_is_exact(q.format, q.codes):
         values = mxsafe.dequantize(q.numpy(), dtype=np.float64 if wide else np.float32)
         return torch.from_numpy(values).to(q.codes.device).to(dtype)
