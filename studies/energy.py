@@ -22,13 +22,12 @@ from mxsafe.host.host import Host
 from mxsafe.host.simulated import Simulated
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import ACCESSES
-from mxsafe.machine.energy import work_of
+from mxsafe.machine.energy import COUNTED, work_of
 from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph
 from mxsafe.machine.program import Program
 from mxsafe.model.machine import Machine
-from studies.energy_machines import BESIDE, MACHINES, OPTIMIZERS
+from studies.energy_machines import ATTENTION, BESIDE, MACHINES, OPTIMIZERS
 from studies.pages import DOCS, keep, kept
 from studies.prose import as_help
 from studies.step_figures import FEATURES, TOKENS, Bytes, DeitTiny, block_of_deit
@@ -38,21 +37,18 @@ _LIMIT = 1 << 32
 MODELS = ("block", "DeiT-Tiny")
 _RATES = {"SGD": 0.25, "AdamW": 1e-3}
 IMAGES = (1, 2, 3)
-"""Images of a step, one after the other: those behind the second differ by nothing."""
-
-
-_HEADS, _HEAD = 3, 64
-_SCALE = _HEAD**-0.5
+"""Images of a step, one after the other."""
+_SCALE = ATTENTION[-1] ** -0.5
 
 
 def attention() -> Graph:
     """Attention of a block, forward and backward, between its heads' queries and results."""
-    graph, shape = Graph(), (_HEADS, TOKENS, _HEAD)
-    q, k, v = (graph.input(name, shape) for name in "qkv")
+    graph = Graph()
+    q, k, v = (graph.input(name, ATTENTION) for name in "qkv")
     shares = graph.softmax(graph.product(q, k), _SCALE)
     out = graph.product(shares, graph.transpose(v, (0, 2, 1)))
     graph.output("out", out)
-    found = gradients(graph, {out: graph.input("gradient", shape)}, [q, k, v])
+    found = gradients(graph, {out: graph.input("gradient", ATTENTION)}, [q, k, v])
     for name, gradient in zip("qkv", found, strict=True):
         graph.output(f"gradient of {name}", gradient)
     return graph
@@ -138,7 +134,6 @@ def interpreted(case: Case) -> dict[str, int]:
 
 def simulated(case: Case) -> dict[str, int]:
     """The same of the simulated Verilog with counters, and the cycles that it takes."""
-    counters = ("cycles", "array_busy", "words_read", "words_written", *ACCESSES)
 
     def run(program: Program, memory: Bytes) -> dict[str, int]:
         host = Host(Simulated(replace(program.configuration, counts=True), note=print))
@@ -146,7 +141,7 @@ def simulated(case: Case) -> dict[str, int]:
         ended = host.run(program)
         if ended.code:
             raise RuntimeError(f"{case.name}: {ended.error}: {ended.reason}")
-        return {name: ended.counters[name] for name in counters}
+        return {name: ended.counters[name] for name in COUNTED}
 
     return _ran(case, run)
 

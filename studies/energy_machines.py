@@ -17,5 +17,7 @@ BESIDE = {
     "mxfp4": replace(BF16_MACHINE, rows=8, data_width=128, bank_beats=2048),
 }
 """By machine the one beside it that has attention in bfloat16: of 8x8, with buffers as large."""
+ATTENTION = (3, 197, 64)
+"""Heads, tokens and width of a head of a block of DeiT-Tiny."""
 OPTIMIZERS = ("SGD", "AdamW")
 """Optimizers of PyTorch."""

@@ -12,10 +12,16 @@ import numpy as np
 from mxsafe.analysis import figures
 from mxsafe.cli.energy import shown
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import ACCESSES
-from mxsafe.machine.energy import GROUPS, Energy, Work, energy_of
-from mxsafe.machine.energy_tables import DRAMS, NODES, UNITS, EnergyTables, unit_energy
-from studies.energy_machines import BESIDE, MACHINES, OPTIMIZERS
+from mxsafe.machine.energy import COUNTED, GROUPS, Energy, Work, energy_of
+from mxsafe.machine.energy_tables import (
+    DRAMS,
+    NODES,
+    UNITS,
+    EnergyTables,
+    dram_bit,
+    unit_energy,
+)
+from studies.energy_machines import ATTENTION, BESIDE, MACHINES, OPTIMIZERS
 from studies.pages import kept
 
 if TYPE_CHECKING:
@@ -31,7 +37,6 @@ IMAGES = 128
 """Images whose gradients are added before an update, of the other case."""
 _MILLI = 1e-9
 """Millijoules in a picojoule."""
-_COUNTERS = ("cycles", "array_busy", "words_read", "words_written", *ACCESSES)
 TABLES = {
     f"{dram}, {node} nm": EnergyTables(dram=dram, sram=node) for dram, node in product(DRAMS, NODES)
 }
@@ -44,19 +49,19 @@ _COLOURS = {"off chip": "#0072b2", "on chip": "#e69f00", "core": "#009e73"}
 
 def counts(figures: Mapping[str, Any], name: str) -> Counter[str]:
     """Counters of a case, those that are 0 among them."""
-    return Counter({**dict.fromkeys(_COUNTERS, 0), **figures[name]["counters"]})
+    return Counter({**dict.fromkeys(COUNTED, 0), **figures[name]["counters"]})
 
 
 def in_turn(figures: Mapping[str, Any], machine: str, model: str, optimizer: str) -> dict[str, int]:
     """Counters of an image of `IMAGES`, which come one after the other before an update.
 
-    Each behind the first one counts as the last one that has been counted does.
+    Each that has not been counted counts as the last one does that has been.
     """
-    steps = [counts(figures, f"{machine}, {model}, {optimizer}, {images}") for images in (1, 2)]
-    first, both = steps
+    name = f"{machine}, {model}, {optimizer}"
+    most = max(images for images in range(2, IMAGES) if f"{name}, {images}" in figures)
+    before, last = (counts(figures, f"{name}, {images}") for images in (most - 1, most))
     return {
-        name: round(first[name] + (IMAGES - 1) * (both[name] - first[name])) // IMAGES
-        for name in _COUNTERS
+        one: (last[one] + (IMAGES - most) * (last[one] - before[one])) // IMAGES for one in COUNTED
     }
 
 
@@ -228,6 +233,30 @@ def _beside_bf16(figures: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
+_EXCHANGED = 8
+"""Tensors of attention's edge: queries, keys, values, the result, and a gradient of each."""
+
+
+def saved_with_exchange(figures: Mapping[str, Any]) -> dict[str, str]:
+    """What a block saves beside MXFP4 if the machine beside it gets and gives by memory, per cent.
+
+    Both count the edge of attention alone, so it cancels. Here each of its tensors is written once
+    by one machine, in binary32, and read once by the other.
+    """
+    found, bits = energies(figures, "block"), _EXCHANGED * np.prod(ATTENTION) * 32
+    saving: dict[str, str] = {}
+    for optimizer in OPTIMIZERS:
+        shares = []
+        for name, tables in TABLES.items():
+            ours, theirs = (
+                found[machine, optimizer, 1][name] for machine in ("mxsf", mixed_name("mxfp4"))
+            )
+            edge = bits * (dram_bit(tables, "read") + dram_bit(tables, "write"))
+            shares.append(100 * (1 - ours.total / (theirs.total + edge)))
+        saving[optimizer] = _range(shares, ".1f")
+    return saving
+
+
 def _share_of_blocks(figures: Mapping[str, Any]) -> float:
     """Share of twelve blocks in the energy of DeiT-Tiny's step, with AdamW."""
     block, whole = (
@@ -262,6 +291,7 @@ def values() -> dict[str, Any]:
             for machine in ("mxsf", "bf16")
         },
         **_beside_bf16(found),
+        "exchanged": saved_with_exchange(found),
         "ratio": unit_energy(DEFAULT, "product", MACHINES["bf16"])
         / unit_energy(DEFAULT, "product", MACHINES["mxsf"]),
         "products": counts(found, whole)["array_busy"] * 1024,

@@ -52,11 +52,9 @@ def test_units_are_those_of_netlists() -> None:
 def test_memories_that_are_known() -> None:
     rows = json.loads(SRAM_FILE.read_text())["rows"]
     assert {row[0] for row in rows} == set(NODES)
-    for node, width, size, read, write, leakage in rows:
-        found = [
-            memory_energy(node, width, size // width, what) for what in ("read", "write", "leakage")
-        ]
-        assert found == pytest.approx([read, write, leakage])
+    for node, width, size, read, write, _ in rows:
+        found = [memory_energy(node, width, size // width, what) for what in ("read", "write")]
+        assert found == pytest.approx([read, write])
 
 
 def test_memories_between_those_that_are_known() -> None:
@@ -207,6 +205,10 @@ def test_sources_that_there_are_not() -> None:
         EnergyTables(dram="ddr9")
     with raises(ValueError, "sram must be one of 65, 45, 28, not 7"):
         EnergyTables(sram=7)
+    with raises(ValueError, "own: dram must have write"):
+        EnergyTables(own={"dram": {"read": 1}})
+    with raises(ValueError, "own: units.product must be a number of pJ from 0 to 1e+09, not -1"):
+        EnergyTables(own={"units": {"product": -1}})
     with raises(ValueError, "programs must have one at least"):
         work_of([])
     with raises(ValueError, "programs must be of one machine, not of several"):

@@ -579,15 +579,21 @@ def _load_rules() -> Iterator[Rule]:
         meaning="widen is for the vector buffer",
         conditions=(on["widen"], Condition(field="buffer", values=vector, negated=True)),
     )
-    yield Rule(
-        meaning="count_0 must be 4 when codes of a byte are transposed",
-        conditions=(
-            on["transpose"],
-            Condition(field="buffer", values=codes),
-            Condition(field="count_0", values=(4,), negated=True),
-        ),
-        has="scaled",
-    )
+
+    def group(words: int, what: str, has: str | None = None, lacks: str | None = None) -> Rule:
+        """A run of LOAD is the words of the tiles that are transposed together."""
+        return Rule(
+            meaning=f"count_0 must be {words} when codes of {what} are transposed",
+            conditions=(
+                on["transpose"],
+                Condition(field="buffer", values=codes),
+                Condition(field="count_0", values=(words,), negated=True),
+            ),
+            has=has,
+            lacks=lacks,
+        )
+
+    yield group(4, "a byte", has="scaled")
     yield Rule(
         meaning="scales are not transposed on a machine of 8 rows",
         conditions=(on["transpose"], Condition(field="buffer", values=scales)),
@@ -607,15 +613,7 @@ def _load_rules() -> Iterator[Rule]:
         ),
     )
     yield from _packing_rules(codes, scales)
-    yield Rule(
-        meaning="count_0 must be 8 when codes of two bytes are transposed",
-        conditions=(
-            on["transpose"],
-            Condition(field="buffer", values=codes),
-            Condition(field="count_0", values=(8,), negated=True),
-        ),
-        lacks="scaled",
-    )
+    yield group(8, "two bytes", lacks="scaled")
 
 
 LOAD = Descriptor(

@@ -16,7 +16,7 @@ from mxsafe.machine.energy_tables import (
 from mxsafe.machine.program import Program
 from mxsafe.validation import checked
 
-__all__ = ["GROUPS", "Work", "energy_of", "work_of"]
+__all__ = ["COUNTED", "GROUPS", "Work", "energy_of", "work_of"]
 
 GROUPS = ("off chip", "on chip", "core")
 """Where energy goes, as the paper divides it."""
@@ -28,7 +28,8 @@ _VECTOR = {
 }
 _WRITTEN = {"read": "read", "write": "written"}
 _COUNTERS = ("cycles", "array_busy", "words_read", "words_written")
-"""Counters of a machine that energy and time are made of, beside accesses."""
+COUNTED = (*_COUNTERS, *ACCESSES)
+"""Counters of a machine that energy and time are made of."""
 
 
 @checked
@@ -40,8 +41,7 @@ class Work:
     ----------
     configuration : MachineConfiguration
     counters : Mapping of str to int
-        By names of `mxsafe.machine.description.COUNTERS` and `ACCESSES`: cycles, array_busy,
-        words_read, words_written and all accesses.
+        By names of `COUNTED`.
 
     Raises
     ------
@@ -53,7 +53,7 @@ class Work:
     counters: Mapping[str, int]
 
     def __post_init__(self) -> None:
-        for name in (*_COUNTERS, *ACCESSES):
+        for name in COUNTED:
             if name not in self.counters:
                 raise ValueError(f"counters must have {name}")
 

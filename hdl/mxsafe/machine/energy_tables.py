@@ -71,7 +71,7 @@ def _between(points: Sequence[tuple[float, float]], at: float) -> float:
 
 
 def memory_energy(node: int, width: int, depth: int, what: str) -> float:
-    """Energy of an access of a memory, or mW that it loses.
+    """Energy of an access of a memory, pJ.
 
     Parameters
     ----------
@@ -80,14 +80,14 @@ def memory_energy(node: int, width: int, depth: int, what: str) -> float:
     width, depth : int
         Bytes of a word, and words. What is smaller than all that are known is taken for the
         smallest.
-    what : {"read", "write", "leakage"}
+    what : {"read", "write"}
 
     Raises
     ------
     ValueError
         If it is larger than all that are known.
     """
-    column = 1 + ("read", "write", "leakage").index(what)
+    column = 1 + ("read", "write").index(what)
     table, size = _sram(node), width * depth
     points = [
         (wide, _between([(row[0], row[column]) for row in rows], size))
@@ -131,6 +131,7 @@ class EnergyTables:
         require_one_of("dram", self.dram, DRAMS)
         if self.sram not in NODES:
             raise ValueError(f"sram must be {one_of(NODES, self.sram)}")
+        _check_own("own", self.own)
 
 
 def dram_bit(tables: EnergyTables, way: str) -> float:
@@ -241,6 +242,12 @@ def own_tables(text: str, name: str) -> dict[str, Any]:
         table = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} must be JSON of energies: {error}") from None
+    _check_own(name, table)
+    return dict(table)
+
+
+def _check_own(name: str, table: Any) -> None:
+    """Refuse what are no energies of a user's own, with the name of what they came from."""
     _fields(name, "", table, ("dram", "buffers", "units"))
     if "dram" in table:
         _energies(name, "dram", table["dram"], _DRAM_FIELDS, needed=("read", "write"))
@@ -250,7 +257,6 @@ def own_tables(text: str, name: str) -> dict[str, Any]:
             _energies(name, f"buffers.{one}", ways, ("read", "write"), needed=("read", "write"))
     if "units" in table:
         _energies(name, "units", table["units"], UNITS)
-    return dict(table)
 
 
 def _fields(file: str, where: str, value: Any, known: Sequence[str]) -> None:
