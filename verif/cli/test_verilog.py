@@ -19,6 +19,7 @@ def test_verilog(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "manifest.json",
         "manifest.schema.json",
         "mxfp8_e2m5_decoder.f",
+        "mxfp8_e2m5_decoder.sdc",
         "mxfp8_e2m5_decoder.v",
     ]
 
@@ -29,8 +30,8 @@ def test_the_header_goes_along_with_all_units(
     monkeypatch.setattr("mxsafe.verilog.presets.units_of", lambda format: ["decoder"])
     assert run("verilog", "--out", tmp_path) == 0
     names = sorted(path.name for path in tmp_path.iterdir())
-    generated = ["manifest.json", SCHEMA, HEADER_FILE, "mxsf_decoder.f", "mxsf_decoder.v"]
-    assert names == ["README.md", *generated]
+    made = [f"mxsf_decoder.{kind}" for kind in ("f", "sdc", "v")]
+    assert names == ["README.md", "manifest.json", SCHEMA, HEADER_FILE, *made]
     assert (tmp_path / HEADER_FILE).read_text() == c_header()
 
 

@@ -49,6 +49,7 @@ from mxsafe.synthesis.technologies import (
     Step,
     SynthesisError,
 )
+from mxsafe.verilog.constraints import VARIABLE, constraints
 
 PERIOD = 2.0
 """Clock period of netlists that are fast enough for it, ns: the paper's."""
@@ -294,10 +295,9 @@ def delays_script(top: str, period: float) -> str:
 read_liberty stdcells.lib
 read_verilog netlist.v
 link_design {top}
-create_clock -name clk -period {period:g} [get_ports clk]
-set_input_delay 0 -clock clk [all_inputs]
+set {VARIABLE} {period:g}
+{constraints(top, clocked=True)}
 set_driving_cell -lib_cell {DRIVER} [all_inputs]
-set_output_delay 0 -clock clk [all_outputs]
 set_load {LOAD_FF} [all_outputs]
 write_sdf -no_timestamp -digits 4 delays.sdf
 set file [open slews.txt w]

@@ -52,6 +52,7 @@ from typing import Any
 
 from mxsafe.rtl.arithmetic.full_adders import FULL_ADDERS
 from mxsafe.synthesis import TECHNOLOGY_NAMES, fanout, memories
+from mxsafe.verilog.constraints import SUFFIX, VARIABLE, constraints
 from mxsafe.verilog.ecp5 import FLATTEN, dsp_sources
 
 Numbers = dict[str, float | int | str]
@@ -418,6 +419,7 @@ class Nangate45(Technology):
                 for name, module in used.items()
             },
             "constraints": f"set_driving_cell {DRIVER}\nset_load {LOAD_FF} [all_outputs]\n",
+            f"{design.top}{SUFFIX}": constraints(design.top, clocked=design.clocked),
             **{f"{name}.tcl": self._timing_script(design, name) for name in scripts},
         }
         return Recipe(
@@ -442,17 +444,15 @@ class Nangate45(Technology):
 
     def _timing_script(self, design: Design, variant: str) -> str:
         period = design.clock or 10.0
-        ports = "[get_ports clk]" if design.clocked else ""
         return f"""\
 read_liberty stdcells.lib
 read_verilog {variant}.v
 link_design {design.top}
 # One corner has one set of delays: by default they are computed twice, for early and late.
 set_operating_conditions -analysis_type single
-create_clock -name clk -period {period} {ports}
-set_input_delay 0 -clock clk [all_inputs]
+set {VARIABLE} {period}
+source {design.top}{SUFFIX}
 set_driving_cell -lib_cell {DRIVER} [all_inputs]
-set_output_delay 0 -clock clk [all_outputs]
 set_load {LOAD_FF} [all_outputs]
 # A flip-flop goes by the name of what it stores.
 proc place {{pin}} {{

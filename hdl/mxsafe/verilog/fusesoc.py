@@ -11,6 +11,7 @@ from typing import Any
 
 from mxsafe.atomic import write_atomically
 from mxsafe.validation import checked
+from mxsafe.verilog.constraints import SUFFIX
 from mxsafe.verilog.manifest import read_manifest
 
 CORE = "mxsafe.core"
@@ -23,8 +24,8 @@ _WRITTEN = re.compile(f"{_BEGIN}(.*?){_END}", re.DOTALL)
 def with_files(core: str, manifest: Mapping[str, Any], folder: str = "gen") -> str:
     """A core's description with the files of a manifest.
 
-    There is a set of files called ``rtl`` with all of them, and for each top one of its name and a
-    target.
+    There is a set of files called ``rtl`` with all of them, and for each top one of its name, with
+    its constraints, and a target.
 
     Parameters
     ----------
@@ -49,7 +50,7 @@ def with_files(core: str, manifest: Mapping[str, Any], folder: str = "gen") -> s
     if not isinstance(modules, Mapping):
         raise ValueError("manifest must have modules by name")
     sets = {"rtl": sorted(entry["file"] for entry in modules.values())}
-    sets |= {top: modules[top]["sources"] for top in manifest["tops"]}
+    sets |= {top: [*modules[top]["sources"], f"{top}{SUFFIX}"] for top in manifest["tops"]}
     targets = [
         f"  {top}:\n    description: {json.dumps(modules[top]['summary'])}\n"
         f"    filesets: [{top}]\n    toplevel: {top}\n"
@@ -60,7 +61,10 @@ def with_files(core: str, manifest: Mapping[str, Any], folder: str = "gen") -> s
 
 
 def _set(name: str, files: Iterable[str], folder: str) -> str:
-    listed = "".join(f"      - {folder}/{file}\n" for file in files)
+    listed = "".join(
+        f"      - {folder}/{file}{': {file_type: SDC}' if file.endswith(SUFFIX) else ''}\n"
+        for file in files
+    )
     return f"  {name}:\n    file_type: verilogSource\n    files:\n{listed}"
 
 

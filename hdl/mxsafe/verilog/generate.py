@@ -16,6 +16,7 @@ from mxsafe.rtl.arithmetic.dsp_multiplier import DspMultiplier
 from mxsafe.rtl.configuration import differing
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import Alike, checked
+from mxsafe.verilog.constraints import SUFFIX, constraints
 from mxsafe.verilog.convert import Elaborated, elaborate_all, to_verilog
 from mxsafe.verilog.ecp5 import DEFINE, dsp_units, either
 from mxsafe.verilog.manifest import (
@@ -41,7 +42,7 @@ _ECP5 = (
     f"For Lattice ECP5 define {DEFINE} (yosys -D {DEFINE}): Yosys finds the DSP blocks, but leaves "
     "their registers outside."
 )
-_FILE = re.compile(rf"(?:{PARTS}/)?\w+\.[fv]")
+_FILE = re.compile(rf"(?:{PARTS}/)?\w+(?:\.[fv]|{re.escape(SUFFIX)})")
 """Files that are removed: whatever a manifest may say, nothing else."""
 _HEAD = re.compile(r"^(module \w+\()([^)]*)(\);)$", re.MULTILINE)
 _WIDTH = 96
@@ -107,9 +108,9 @@ def generate(
 ) -> dict[str, Any]:
     """Write ``<module>.v`` for units, the parts inside them, and ``manifest.json``.
 
-    Beside the file of each unit is a list of all files that it needs, ``<module>.f``, seen from
-    `out`. What is inside is in the folder ``parts``, under a name that begins with `prefix`, unless
-    it is one of `tops` itself.
+    Beside the file of each unit are a list of all files that it needs, ``<module>.f``, seen from
+    `out`, and its timing constraints, ``<module>.sdc``. What is inside is in the folder ``parts``,
+    under a name that begins with `prefix`, unless it is one of `tops` itself.
 
     All files appear, or none does. What an earlier call wrote to `out` stays, in the manifest too,
     unless `clean` is set.
@@ -123,8 +124,8 @@ def generate(
     prefix : str
         See `mxsafe.verilog.names.part_name`.
     clean : bool
-        Remove Verilog files and lists that the manifest in `out` names and that this call does not
-        write. Files that it does not name are never touched.
+        Remove Verilog files, lists and constraints that the manifest in `out` names and that this
+        call does not write. Files that it does not name are never touched.
     beside : mapping of str to str
         Other files to write, by name.
     commands : mapping of str to str
@@ -193,6 +194,9 @@ def generate(
     for name in sorted(wanted):
         listed = "".join(f"{source}\n" for source in entries[name]["sources"])
         files[f"{name}.f"] = listed.encode()
+    for top in tops:
+        name, clocked = top.general.module_name, top.config.clocked
+        files[f"{name}{SUFFIX}"] = constraints(name, clocked=clocked).encode()
     for name, text in beside.items():
         files[name] = text.encode()
         progress(name)
@@ -226,9 +230,9 @@ def _kept(earlier: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _written(manifest: Mapping[str, Any]) -> set[str]:
-    """Files of Verilog that a manifest names, and lists of them."""
+    """Files of Verilog that a manifest names, lists of them, and constraints."""
     files = {str(entry.get("file")) for entry in manifest.get("modules", {}).values()}
-    files |= {f"{top}.f" for top in manifest.get("tops", [])}
+    files |= {f"{top}{end}" for top in manifest.get("tops", []) for end in (".f", SUFFIX)}
     return {file for file in files if _FILE.fullmatch(file)}
 
 

@@ -16,6 +16,7 @@ _PAGE = """\
 |---|---|
 | `*.v` | a module that is meant to be used, see the [table](#modules) |
 | `*.f` | the files that such a module needs, seen from this folder |
+| `*.sdc` | its timing constraints: a clock of 2 ns, or of `$period` where that is set before |
 | `{parts}/*.v` | the modules inside |
 | [`manifest.json`](manifest.json) | ports, parameters and latency of every module |
 | [`manifest.schema.json`](manifest.schema.json) | what stands where in it |
@@ -44,6 +45,7 @@ In Vivado (Tcl):
 
 ```tcl
 foreach file [split [read -nonewline [open gen/{example}.f]] \\n] {{ read_verilog gen/$file }}
+read_xdc -unmanaged gen/{example}.sdc
 ```
 
 FuseSoC has a target for each module of the table in `mxsafe.core`. Tools that look modules up in
