@@ -1,9 +1,10 @@
 """``python -m studies.learning``: a vision transformer learns by the machine's operations.
 
-Fashion-MNIST, step by step by `mxsafe.torch.compile_step` with models of all operations, beside
-float32 and `mxsafe.torch.microscaling` from the same weights, with the same batches. All trainings
-go on together, some steps at a time; what was done is kept in ``sim_build/learning``, and the next
-call goes on from there. Writes ``learning.json`` and the page that is made of it.
+Fashion-MNIST (`studies.evidence.fashion_mnist`), step by step by `mxsafe.torch.compile_step` with
+models of all operations, beside float32 and `mxsafe.torch.microscaling` from the same weights, with
+the same batches. All trainings go on together, some steps at a time; what was done is kept in
+``sim_build/learning``, and the next call goes on from there. Writes ``learning.json`` and the page
+that is made of it.
 
 With ``--replay`` it does a training in each format instead, steps 1, 2 and every 50th of which are
 done by the compiled program too, on the interpreter; all that it leaves is compared bit by bit. To
@@ -33,13 +34,15 @@ from mxsafe.analysis import figures
 from mxsafe.atomic import write_atomically, write_together
 from mxsafe.cli.arguments import UserError, parse_positive
 from studies import pages
+from studies.evidence import fashion_mnist
 from studies.pages import learning
 from studies.prose import as_help
 from studies.step_figures import Compared, same
-from studies.training.data import FASHION_MNIST, Dataset, load_fashion_mnist
 from verif.support.simulators import SCRATCH
 
 Arrays = dict[str, NDArray[Any]]
+Data = Mapping[str, fashion_mnist.Images]
+"""Images and labels by part, ``train`` and ``test``."""
 
 FORMATS = ("mxsf", "mxfp8_e4m3", "mxfp8_e2m5", "mxint8", "mxfp4_e2m1")
 """Those of eight bits, and one of four that must do worse."""
@@ -335,7 +338,7 @@ class Training:
     Parameters
     ----------
     trial : Trial
-    data : Dataset
+    data : Data
     folder : Path
         Where its state is kept; what is there is gone on with.
     batch, parts : int
@@ -354,7 +357,7 @@ class Training:
     def __init__(
         self,
         trial: Trial,
-        data: Dataset,
+        data: Data,
         folder: Path,
         batch: int,
         parts: int,
@@ -426,21 +429,21 @@ class Training:
 
     def images(self, step: int) -> tuple[torch.Tensor, torch.Tensor]:
         """Those of a step, counted from 0: an order of all images after the other."""
-        count = self._setting.images or len(self.data.train_labels)
+        pixels, labels = self.data["train"]
+        count = self._setting.images or len(labels)
         each = count // self._batch
         rng = np.random.default_rng((self.trial.seed, step // each))
         start = step % each * self._batch
         chosen = rng.permutation(count)[start : start + self._batch]
-        images = self.data.train_inputs[chosen].reshape(-1, 1, 28, 28)
-        return torch.from_numpy(images), torch.from_numpy(self.data.train_labels[chosen])
+        return torch.from_numpy(pixels[chosen]), torch.from_numpy(labels[chosen])
 
     def accuracy(self) -> tuple[float, float | None]:
         """Share of the test images that are judged right, forward as `microscaling` has it.
 
         The second number is the loss of the second question on these images, if there is one.
         """
-        model, labels = self.learner.model, torch.from_numpy(self.data.test_labels)
-        images = torch.from_numpy(self.data.test_inputs.reshape(-1, 1, 28, 28))
+        model = self.learner.model
+        images, labels = map(torch.from_numpy, self.data["test"])
         with torch.no_grad(), mxt.microscaling(self._format, block=TILE):
             found = torch.cat([model(some) for some in images.split(500)])
         first = round(int((found[:, :10].argmax(1) == labels).sum()) / len(labels), 4)
@@ -465,7 +468,7 @@ def planned(seeds: int, formats: Sequence[str] = FORMATS) -> list[Trial]:
 def run(
     trials: Sequence[Trial],
     steps: int | None,
-    data: Dataset,
+    data: Data,
     folder: Path,
     *,
     batch: int,
@@ -497,7 +500,7 @@ def record(trainings: Sequence[Training], steps: int, *, batch: int, parts: int)
     sizes = {"width": WIDTH, "depth": DEPTH, "heads": HEADS, "hidden": HIDDEN, "patch": PATCH}
     setting = {**sizes, "learnt": LEARNT, "batch": batch, "parts": parts, "rate": RATE}
     setting["steps"] = steps
-    setting["test"] = len(trainings[0].data.test_labels)
+    setting["test"] = len(trainings[0].data["test"][1])
     runs = []
     for training in trainings:
         if len(training.losses) != steps:
@@ -530,7 +533,7 @@ def as_text(results: Mapping[str, Any]) -> str:
 
 
 def replay(
-    trial: Trial, steps: int, data: Dataset, folder: Path, *, batch: int, every: int
+    trial: Trial, steps: int, data: Data, folder: Path, *, batch: int, every: int
 ) -> dict[str, Any]:
     """Train, an image in a part, with some of the steps done by the compiled program, too.
 
@@ -561,9 +564,7 @@ def replayed(steps: int, every: int) -> list[int]:
     return sorted({1, 2, *range(every, steps + 1, every)} & set(range(1, steps + 1)))
 
 
-def on_verilog(
-    trial: Trial, steps: int, data: Dataset, folder: Path, *, batch: int
-) -> dict[str, Any]:
+def on_verilog(trial: Trial, steps: int, data: Data, folder: Path, *, batch: int) -> dict[str, Any]:
     """The first steps, by the simulated Verilog of the default machine, beside the models.
 
     Raises
@@ -587,7 +588,7 @@ def on_verilog(
 
 
 def apart(
-    seeds: int, formats: Sequence[str], data: Dataset, folder: Path, *, batch: int
+    seeds: int, formats: Sequence[str], data: Data, folder: Path, *, batch: int
 ) -> list[dict[str, Any]]:
     """What is left of losses and accuracy in the other settings."""
     kinds = [("float32", "float32"), *(("microscaling", format) for format in formats)]
@@ -626,7 +627,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     kind.add_argument("--verilog", action="store_true", help="compare three steps with Verilog's")
     kind.add_argument("--apart", action="store_true", help="where formats may part")
     add("--quick", action="store_true", help="four steps of eight images, of float32 and MXSF")
-    add("--data", type=Path, default=FASHION_MNIST, metavar="FOLDER", help="of Fashion-MNIST")
     add("--work", type=Path, default=SCRATCH / "learning", metavar="FOLDER", help="what is kept")
     add("--out", type=Path, default=pages.DOCS, metavar="FOLDER", help="(default: docs)")
     args = parser.parse_args(argv)
@@ -651,7 +651,8 @@ _NOTHING: Mapping[str, Any] = {"replays": [], "verilog": [], "apart": []}
 
 def _results(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """What the page is made of, again whenever there is more: what is not measured now is kept."""
-    data, path = load_fashion_mnist(args.data), args.out / "learning.json"
+    path = args.out / "learning.json"
+    data = {part: fashion_mnist.pixels(part) for part in fashion_mnist.IMAGES}
     known: dict[str, Any] = {**_NOTHING, **(json.loads(path.read_text()) if path.exists() else {})}
     batch = args.batch or BATCH
     if (args.replay or args.verilog or args.apart) and "runs" not in known:

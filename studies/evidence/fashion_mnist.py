@@ -56,8 +56,21 @@ def read_idx(path: Path) -> NDArray[np.uint8]:
     return np.frombuffer(content, np.uint8, offset=4 + 4 * rank).reshape(shape)
 
 
-def read(part: str, count: int | None = None) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-    """Images and labels.
+Images = tuple[NDArray[np.float32], NDArray[np.int64]]
+"""Pixels, shape (count, 1, 28, 28), and classes from 0 to 9."""
+
+
+def read(part: str, count: int | None = None) -> Images:
+    """Images whose pixels have mean 0 and variance 1 over the training images, and labels.
+
+    Parameters are those of `pixels`.
+    """
+    images, labels = pixels(part, count)
+    return ((images - _MEAN) / _SPREAD).astype(np.float32), labels
+
+
+def pixels(part: str, count: int | None = None) -> Images:
+    """Images whose pixels go from 0 to 1, and labels.
 
     Parameters
     ----------
@@ -65,13 +78,6 @@ def read(part: str, count: int | None = None) -> tuple[NDArray[np.float32], NDAr
         Which.
     count : int, optional
         The first so many images instead of all.
-
-    Returns
-    -------
-    images : NDArray of float32, shape (count, 1, 28, 28)
-        Pixels with mean 0 and variance 1 over the training images.
-    labels : NDArray of int64
-        Classes, 0 to 9.
     """
     if part not in IMAGES:
         raise ValueError(f"part must be train or test, not {part!r}")
@@ -81,11 +87,8 @@ def read(part: str, count: int | None = None) -> tuple[NDArray[np.float32], NDAr
 
 
 @lru_cache(maxsize=2)
-def _read(
-    where: Path, part: str, count: int | None
-) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+def _read(where: Path, part: str, count: int | None) -> Images:
     stem = where / _STEMS[part]
-    pixels = read_idx(Path(f"{stem}-images-idx3-ubyte.gz"))[:count]
+    images = read_idx(Path(f"{stem}-images-idx3-ubyte.gz"))[:count, None]
     labels = read_idx(Path(f"{stem}-labels-idx1-ubyte.gz"))[:count]
-    images = (pixels[:, None].astype(np.float32) / 255 - _MEAN) / _SPREAD
-    return images.astype(np.float32), labels.astype(np.int64)
+    return images.astype(np.float32) / np.float32(255), labels.astype(np.int64)

@@ -14,8 +14,10 @@ from mxsafe.machine.program import Program  # noqa: E402
 from mxsafe.model.graph import GraphModel  # noqa: E402
 from mxsafe.model.machine import Machine as Interpreter  # noqa: E402
 from studies import learning  # noqa: E402
+from studies.evidence import fashion_mnist  # noqa: E402
 from studies.learning import (  # noqa: E402
     Arrays,
+    Data,
     Machine,
     Setting,
     Training,
@@ -27,7 +29,6 @@ from studies.learning import (  # noqa: E402
     replay,
     replayed,
 )
-from studies.training.data import Dataset, load_fashion_mnist  # noqa: E402
 from verif.studies.fashion_mnist import write_images  # noqa: E402
 from verif.support.tests import raises  # noqa: E402
 
@@ -35,15 +36,16 @@ MXSF = Trial(engine="model", format="mxsf", seed=3)
 
 
 @pytest.fixture
-def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Dataset:
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Data:
     """Few images, for a model of one block."""
     monkeypatch.setattr(learning, "DEPTH", 1)
     write_images(tmp_path, 48, 20)
-    return load_fashion_mnist(tmp_path)
+    monkeypatch.setenv("FASHION_MNIST", str(tmp_path))
+    return {part: fashion_mnist.pixels(part) for part in ("train", "test")}
 
 
 @pytest.mark.parametrize("engine", ["model", "microscaling", "float32"])
-def test_what_was_interrupted_has_the_same_bits(data: Dataset, tmp_path: Path, engine: str) -> None:
+def test_what_was_interrupted_has_the_same_bits(data: Data, tmp_path: Path, engine: str) -> None:
     trial = Trial(engine=engine, format="float32" if engine == "float32" else "mxsf", seed=1)
     folders = [tmp_path / name for name in ("whole", "parts")]
     for folder in folders:
@@ -69,7 +71,7 @@ def test_what_was_interrupted_has_the_same_bits(data: Dataset, tmp_path: Path, e
         Training(trial, data, folders[1], 4, 2)
 
 
-def test_seeds_are_paired(data: Dataset, tmp_path: Path) -> None:
+def test_seeds_are_paired(data: Data, tmp_path: Path) -> None:
     """The same weights and images of a seed, others of another."""
     first, same, other = (
         Training(trial, data, tmp_path, 8, 1) for trial in (*planned(1)[:2], *planned(2)[11:12])
@@ -83,9 +85,7 @@ def test_seeds_are_paired(data: Dataset, tmp_path: Path) -> None:
     assert not torch.equal(images[0], first.images(1)[0])  # the next order
 
 
-def test_replays_are_compared(
-    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_replays_are_compared(data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With the program; then with a program that has one bit wrong."""
     found = replay(MXSF, 3, data, tmp_path / "replay", batch=1, every=50)
     weights = sum(p.numel() for p in learning.Vit(learning.Setting()).parameters())
@@ -126,7 +126,7 @@ class Compared:
 
 
 def test_steps_of_verilog_are_compared(
-    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With what runs the program, and with what leaves other bits in the second step."""
     compared = Compared()
@@ -143,7 +143,7 @@ def test_steps_of_verilog_are_compared(
 
 
 def test_other_settings_are_learnt_in(
-    data: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    data: Data, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A second question has an answer of its own, and few images come again."""
     settings = {
@@ -174,12 +174,16 @@ def test_which_steps_are_replayed(steps: int, found: list[int]) -> None:
     assert replayed(steps, 50) == found
 
 
-def test_command(data: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_command(
+    data: Data,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """Page, picture and numbers; what is there is not done again."""
     out = tmp_path / "out"
     out.mkdir()
-    options = ["--quick", "--data", str(tmp_path), "--work", str(tmp_path / "work")]
-    options += ["--out", str(out)]
+    options = ["--quick", "--work", str(tmp_path / "work"), "--out", str(out)]
     for option in ("--replay", "--verilog", "--apart"):
         assert main([*options, option]) == 1
         assert "must be there before more is added" in capsys.readouterr().err
@@ -194,5 +198,6 @@ def test_command(data: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(options) == 0
     assert [path.stat().st_mtime_ns for path in kept] == before
     assert json.loads((out / "learning.json").read_text()) == first
-    assert main(["--data", str(tmp_path / "none"), "--out", str(out)]) == 1
-    assert "apt-get install dataset-fashion-mnist" in capsys.readouterr().err
+    monkeypatch.setenv("FASHION_MNIST", str(tmp_path / "none"))
+    assert main(["--out", str(out)]) == 1
+    assert "FASHION_MNIST must name the folder of" in capsys.readouterr().err
