@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side on all cores, where threads of NumPy's BLAS would wait for each other.
 test test-yosys test-full test-oracles mutate coverage learn: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode train learn evidence synth fpga bitstream docs lint clean
+.PHONY: demo verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode learn evidence synth fpga bitstream docs lint clean
 
 # Something to look at, a minute after cloning.
 demo: $(VENV)/installed
@@ -66,9 +66,6 @@ multiply: $(VENV)/installed-dev
 encode: $(VENV)/installed-encode
 	$(RUN) verif.support.tools
 	$(RUN) studies.encode
-
-train: $(VENV)/installed-dev
-	$(RUN) studies.training
 
 learn: $(VENV)/installed-dev
 	$(INSTALL) --editable '.[dev,oracles,fast]'

@@ -140,7 +140,7 @@ def _measure(setting: str) -> str:
     return "second" if setting in ("beside", "far") else "loss"
 
 
-def _of_setting(record: Record, setting: str) -> dict[str, NDArray[np.float64]]:
+def of_setting(record: Record, setting: str) -> dict[str, NDArray[np.float64]]:
     """By format what is compared, of each seed."""
     name = _measure(setting)
     found: dict[str, list[float]] = {}
@@ -153,7 +153,7 @@ def _of_setting(record: Record, setting: str) -> dict[str, NDArray[np.float64]]:
 def apart_rows(record: Record) -> list[tuple[str, ...]]:
     """Formats in the other settings: what is compared, and how far from float32; head first."""
     names = list(dict.fromkeys(run["setting"] for run in record["apart"]))
-    kinds = {name: _of_setting(record, name) for name in names}
+    kinds = {name: of_setting(record, name) for name in names}
     table = [("format", *(f"`{name}`" for name in names))]
     for format in dict.fromkeys(run["format"] for run in record["apart"]):
         cells = []
@@ -169,7 +169,7 @@ def apart_pairs(record: Record) -> dict[str, list[str]]:
     """Of each of the other settings the pairs of formats of eight bits that part, and how far."""
     found: dict[str, list[str]] = {}
     for name in dict.fromkeys(run["setting"] for run in record["apart"]):
-        kinds = _of_setting(record, name)
+        kinds = of_setting(record, name)
         eight = [format for format in kinds if format not in ("float32", "mxfp4_e2m1")]
         found[name] = []
         for one, other in combinations(eight, 2):
@@ -204,13 +204,11 @@ def values(record: Record | None = None) -> dict[str, Any]:
         "apart_pairs": apart_pairs(record),
         "apart_sizes": {run["setting"]: (run["steps"], 1 + run["seed"]) for run in apart},
         "replay_rows": _replay_rows(record),
-        "lost": {
-            name: _lost_below(name) for name in ("mxint8", "mxfp8_e2m5", "mxsf", "mxfp8_e4m3")
-        },
+        "lost": {name: lost_below(name) for name in ("mxint8", "mxfp8_e2m5", "mxsf", "mxfp8_e4m3")},
     }
 
 
-def _lost_below(name: str) -> int:
+def lost_below(name: str) -> int:
     """Power of two of the largest element's binade up to which an element becomes 0."""
     element = MX_FORMATS[name].element
     return element.quantum_exponent - 1 - element.emax

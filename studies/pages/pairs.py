@@ -15,7 +15,7 @@ from mxsafe.formats import E8M0, FORMAT_SETS, MX_FORMATS, MXFormat
 from mxsafe.synthesis.cases import PAIR_UNIT, SET_UNIT
 from studies.drawing import plain
 from studies.synthesised import find, load, usual_numbers
-from studies.training_pass import training_layer
+from verif.data import minilm
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -92,7 +92,7 @@ def pairs() -> list[Pair]:
         for result in load()["results"]
         if result["configuration"] in (PAIR_UNIT, SINGLE_UNIT)
     }
-    x, w, dy = training_layer("exact")
+    x, w, dy = minilm.load_training()
     layer, gradient = product_errors(x, w), product_errors(np.ascontiguousarray(x.T), dy)
     return [
         Pair(

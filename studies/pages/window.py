@@ -17,7 +17,6 @@ import mxsafe as mx
 from mxsafe.model.window import anchors
 from studies.pages import DOCS
 from studies.synthesised import find, load
-from studies.training_pass import training_layer
 from verif.data import minilm
 
 WIDTHS = (24, 28, 32, 36, 40, 44)
@@ -79,7 +78,7 @@ def _opposed(spread: int) -> Operands:
 
 def products() -> dict[str, tuple[Operands, NDArray[np.float64] | None]]:
     """Operands by name, and the product of the unquantised ones where there are such."""
-    x, w, dy = training_layer("exact")
+    x, w, dy = minilm.load_training()
     wanted = {"y": (x, w), "dX": (dy, w.T), "dW": (x.T, dy)}
     found: dict[str, tuple[Operands, NDArray[np.float64] | None]] = {
         f"{name}, {label}": (

@@ -183,7 +183,6 @@ _BY_NAME: Mapping[str, Make] = {
 
 _TENSORS = {"a": _rows, "w": lambda: _rows().T}
 _OPERANDS = {"values": lambda: _numbers(8, 8), "last": lambda: _last(8)}
-_SQUARE = dict.fromkeys(("x", "w", "dy"), _tiles)
 _TABLE = {
     "table": lambda: load("exp2_fine"),
     "segment": lambda: np.zeros(4, np.int64),
@@ -335,8 +334,6 @@ _BY_TARGET: Mapping[str, Mapping[str, Make]] = {
         "factor": lambda: np.float32(1),
     },
     "model.training.pass_traffic": {"block": lambda: (8, 8)},
-    "model.training.require_pass": _SQUARE,
-    "model.training.training_pass": _SQUARE,
     "model.transposer.transpose_beats": {"rows": lambda: _codes(8, 8)},
     "model.vector_arithmetic": {"a": lambda: _numbers(8, 32)},
     "products.OperandFormats": {"a": lambda: _MXSF, "w": lambda: _MXSF},

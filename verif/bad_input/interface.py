@@ -31,7 +31,6 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.model.machine_transfer": "is a part of the interpreter, behind its checks",
     "mxsafe.model.machine_vector": "is a part of the interpreter, behind its checks",
     "mxsafe.formats.named": "is given a catalogue by those who look a name up in it",
-    "mxsafe.model.training.require_square_tiles": "checks others, whose parameter it is told",
     "mxsafe.model.normalisation.NormRows": "is a part of norms, behind their checks",
     "mxsafe.model.softmax.SoftmaxRows": "is a part of softmax, behind its checks",
     "mxsafe.model.sums": "is a part of `matmul`, behind its checks",

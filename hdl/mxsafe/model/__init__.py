@@ -46,7 +46,7 @@ from mxsafe.model.row_replay import ReplayedBeats, replay_rows
 from mxsafe.model.safe_mac import mac_nan, safe_mac, safe_mac_exact
 from mxsafe.model.schedule import Beats, Schedule
 from mxsafe.model.softmax import softmax, softmax_by_factor, softmax_factor
-from mxsafe.model.training import PassTraffic, TrainingPass, pass_traffic, training_pass
+from mxsafe.model.training import PassTraffic, pass_traffic
 from mxsafe.model.transposer import transpose_beats
 from mxsafe.model.vector_arithmetic import add, axpy, half_sums, multiply
 
@@ -59,7 +59,6 @@ __all__ = [
     "PassTraffic",
     "ReplayedBeats",
     "Schedule",
-    "TrainingPass",
     "activate",
     "add",
     "axpy",
@@ -103,7 +102,6 @@ __all__ = [
     "softmax_factor",
     "tanh",
     "tanh_derivative",
-    "training_pass",
     "transpose_beats",
     "window_sum",
 ]

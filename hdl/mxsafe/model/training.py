@@ -1,4 +1,4 @@
-"""The three matrix products of a linear layer in training, and what they cost in memory traffic.
+"""Memory traffic of the three matrix products of a linear layer in training.
 
 Forward ``Y = X W``, input gradient ``dX = dY W^T`` and weight gradient ``dW = X^T dY`` contract
 each of X, W and dY along both of its axes. A 1-D block serves one of them, a square tile both
@@ -8,136 +8,13 @@ each of X, W and dY along both of its axes. A 1-D block serves one of them, a sq
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from mxsafe.codec._parts import block_lengths, blocks_shape
-from mxsafe.codec.blocks import Block, QuantizedTensor, blocked_axes
+from mxsafe.codec.blocks import Block, blocked_axes
 from mxsafe.formats import MXFormat, mx_format
-from mxsafe.model.gemm import Arithmetic, inner_block, matmul
-from mxsafe.validation import (
-    PositiveInteger,
-    checked,
-    require_positive_integer,
-)
+from mxsafe.validation import PositiveInteger, checked, require_positive_integer
 
 Source = Literal["bfloat16", "float32"]
 _SOURCE_BYTES = {"bfloat16": 2, "float32": 4}
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class TrainingPass:
-    """The products of a training pass.
-
-    Attributes
-    ----------
-    y : ndarray of float32, shape (batch, outputs)
-        ``X W``.
-    dx : ndarray of float32, shape (batch, inputs)
-        ``dY W^T``.
-    dw : ndarray of float32, shape (inputs, outputs)
-        ``X^T dY``.
-    """
-
-    y: NDArray[np.float32]
-    dx: NDArray[np.float32]
-    dw: NDArray[np.float32]
-
-
-@checked
-def require_square_tiles(name: str, q: object) -> QuantizedTensor:
-    """Refuse what is not a matrix of square tiles.
-
-    Raises
-    ------
-    TypeError, ValueError
-        The message begins with `name`.
-    """
-    if not isinstance(q, QuantizedTensor):
-        raise TypeError(f"{name} must be a QuantizedTensor, not {type(q).__name__}")
-    if q.codes.ndim != 2:
-        raise ValueError(f"{name} must be a matrix, not a tensor of rank {q.codes.ndim}")
-    if not isinstance(q.block, tuple):
-        raise ValueError(
-            f"{name} must have square tiles, which serve both orientations, "
-            f"not blocks of {q.block} along axis {q.axis}"
-        )
-    if q.block[0] != q.block[1]:
-        raise ValueError(
-            f"{name} must have square tiles, which serve both orientations, not tiles of {q.block}"
-        )
-    return q
-
-
-@checked
-def require_pass(
-    x: QuantizedTensor,
-    w: QuantizedTensor,
-    dy: QuantizedTensor,
-    *,
-    arithmetic: Arithmetic = "fp12",
-    lanes: int = 4,
-) -> None:
-    """Refuse tensors that are not those of one layer; see `training_pass`."""
-    for name, q in (("x", x), ("w", w), ("dy", dy)):
-        require_square_tiles(name, q)
-        if q.format != x.format:
-            raise ValueError(
-                f"{name} must have the format {x.format.name} of x, not {q.format.name}"
-            )
-        if q.block != x.block:
-            raise ValueError(f"{name} must have tiles of {x.block} like x, not {q.block}")
-    if w.shape[0] != x.shape[1]:
-        raise ValueError(f"w must have the {x.shape[1]} rows that x has columns, not {w.shape[0]}")
-    if dy.shape[0] != x.shape[0]:
-        raise ValueError(f"dy must have the {x.shape[0]} rows of x, not {dy.shape[0]}")
-    if dy.shape[1] != w.shape[1]:
-        raise ValueError(f"dy must have the {w.shape[1]} columns of w, not {dy.shape[1]}")
-    inner_block(x, w, arithmetic=arithmetic, lanes=lanes)
-
-
-@checked
-def training_pass(
-    x: QuantizedTensor,
-    w: QuantizedTensor,
-    dy: QuantizedTensor,
-    *,
-    arithmetic: Arithmetic = "fp12",
-    lanes: int = 4,
-) -> TrainingPass:
-    """Forward product and both gradients of a linear layer, each tensor quantised once.
-
-    Parameters
-    ----------
-    x : QuantizedTensor of shape (batch, inputs)
-        Input of the layer, in square tiles.
-    w : QuantizedTensor of shape (inputs, outputs)
-        Its weights, in tiles of the same size and format.
-    dy : QuantizedTensor of shape (batch, outputs)
-        Gradient of the loss by the layer's output, in tiles of the same size and format.
-    arithmetic : {"fp12", "exact"}
-        See `matmul`.
-    lanes : int
-        See `matmul`.
-
-    Returns
-    -------
-    TrainingPass
-        Bit for bit what the array produces. ``W^T`` and ``X^T`` have the codes and scales of `w`
-        and `x`: nothing is quantised here.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an operand is no quantised matrix of square tiles, formats, tiles or shapes do not fit
-        each other, or the arithmetic does not take them.
-    """
-    require_pass(x, w, dy, arithmetic=arithmetic, lanes=lanes)
-    return TrainingPass(
-        y=matmul(x, w, arithmetic=arithmetic, lanes=lanes),
-        dx=matmul(dy, w.T, arithmetic=arithmetic, lanes=lanes),
-        dw=matmul(x.T, dy, arithmetic=arithmetic, lanes=lanes),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

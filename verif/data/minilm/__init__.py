@@ -48,6 +48,16 @@ def load() -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         return archive["activations"], archive["weights"]
 
 
+def load_training() -> tuple[NDArray[np.float32], NDArray[np.float32], NDArray[np.float32]]:
+    """X and W of `load`, and dY: the gradient of half the squared error of their product.
+
+    The product is that of MXSF in tiles of 8x8 with exact sums, and its error is against float32.
+    """
+    x, w = load()
+    y = mx.matmul(*(mx.quantize(values, block=(8, 8)) for values in (x, w)), arithmetic="exact")
+    return x, w, (y - x.astype(np.float64) @ w.astype(np.float64)).astype(np.float32)
+
+
 def load_whole_layer() -> tuple[mx.QuantizedTensor, mx.QuantizedTensor]:
     """The whole layer in MXSF, blocks of 64: activations (128, 384) and weights (384, 1536)."""
     with np.load(_FOLDER / "layer0_ffn_mxsf.npz") as archive:

@@ -148,7 +148,7 @@ def test_pairs_that_part_do_so_by_more_than_their_interval() -> None:
 @pytest.mark.parametrize("name", ["mxsf", "mxfp8_e4m3", "mxfp8_e2m5", "mxint8"])
 def test_what_is_lost_beside_a_large_element(name: str) -> None:
     """The page's bound, by the codec."""
-    bound = 2.0 ** learning._lost_below(name)
+    bound = 2.0 ** learning.lost_below(name)
     for factor, there in ((1.0, False), (1.001, True)):
         found = dequantize(quantize(np.float32([1, factor * bound]), name, block=2))
         assert (found[1] != 0) == there, factor

@@ -1,1 +1,0 @@
-"""A network that learns with every matrix product in microscaling arithmetic."""
