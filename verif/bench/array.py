@@ -9,7 +9,6 @@ import itertools
 import logging
 import random
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import cocotb
@@ -177,8 +176,6 @@ class Array:
                 raise AssertionError(f"tile {number + 1} of {tiles} never came out") from None
             came += received.tdata
             flags += received.tuser
-            if options["progress"] and (number % 8 == 0 or number + 1 == tiles):
-                Path(options["progress"]).write_text(f"{number + 1}")
         await ClockCycles(self._dut.clk, options["clocks_after"])
         assert self._sink.empty(), "more tiles came out than went in"
         assert self._sink.idle(), "rows followed the last tile"

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,6 @@ def run_jobs(
     seed: int = 1,
     resets_after: Sequence[int] = (),
     alter: Callable[[Job], None] = lambda job: None,
-    progress: Path | None = None,
 ) -> list[Result]:
     """Multiply matrices, one after the other without a pause, on all simulated arrays of a design.
 
@@ -97,8 +95,6 @@ def run_jobs(
         Called with the job before it runs, to change its flags: ``a_first``, ``a_block_last``,
         ``a_last`` and ``w_last``, arrays of bool with an entry for each beat, and the modes
         ``a_mode`` and ``w_mode`` of arrays for several formats. The number of ``a_last`` stays.
-    progress : Path, optional
-        File that holds the number of finished tiles.
     """
     runs = {}
     pauses = stall if isinstance(stall, tuple) else (stall, stall)
@@ -111,7 +107,6 @@ def run_jobs(
             "clocks_after": 64 + module.latency,
             "stall": pauses,
             "seed": seed + 3 * index,
-            "progress": str(progress) if progress else None,
         }
     options = {
         "beats": {prefix: run.job for prefix, run in runs.items()},
