@@ -8,6 +8,22 @@ import pytest
 SVG = "{http://www.w3.org/2000/svg}"
 
 
+def outside(text: str) -> int:
+    """How many rectangles of an SVG picture are not within its frame."""
+    root = ElementTree.fromstring(text)
+    _, _, width, height = map(float, root.attrib["viewBox"].split())
+    return sum(
+        not (0 <= x <= x + w <= width and 0 <= y <= y + h <= height)
+        for x, y, w, h in _rectangles(root)
+    )
+
+
+def _rectangles(root: ElementTree.Element) -> list[list[float]]:
+    """Left, top, width and height of each."""
+    names = ("x", "y", "width", "height")
+    return [[float(each.get(name, 0)) for name in names] for each in root.iter(f"{SVG}rect")]
+
+
 def crossing(text: str) -> list[str]:
     """Words of an SVG picture that cross the border of a rectangle, in DejaVu Sans.
 
@@ -18,11 +34,7 @@ def crossing(text: str) -> list[str]:
     from matplotlib.font_manager import FontProperties
 
     root = ElementTree.fromstring(text)
-    rectangles = [
-        [float(each.get(name, 0)) for name in ("x", "y", "width", "height")]
-        for each in root.iter(f"{SVG}rect")
-    ]
-    found = []
+    rectangles, found = _rectangles(root), []
     for group in root.iter():
         for each in group.findall(f"{SVG}text"):
             given = ChainMap(each.attrib, group.attrib, root.attrib)

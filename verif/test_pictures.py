@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from verif.pictures import crossing
+from verif.pictures import crossing, outside
 
 DOCS = Path(__file__).parents[1] / "docs"
 DRAWN = [path for path in sorted(DOCS.glob("*.svg")) if "<text" in path.read_text()]
@@ -16,6 +16,7 @@ def test_words_stay_in_their_boxes(path: Path) -> None:
     text = path.read_text()
     assert "<rect" in text
     assert crossing(text) == []
+    assert outside(text) == 0
 
 
 def test_words_that_do_not_fit_are_found() -> None:
@@ -23,3 +24,4 @@ def test_words_that_do_not_fit_are_found() -> None:
     assert crossing(text.replace("systolic array", "systolic array of MACs")) == [
         "systolic array of MACs"
     ]
+    assert outside(text.replace('x="640"', 'x="880"')) == 2

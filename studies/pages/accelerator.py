@@ -4,9 +4,7 @@ Its tables are made of `mxsafe.machine.description`, ``docs/synthesis.json`` and
 ``docs/machine_figures.json``.
 """
 
-import json
-from collections.abc import Mapping, Sequence
-from html import escape
+from collections.abc import Mapping
 from typing import Any
 
 from mxsafe.machine.configuration import (
@@ -30,6 +28,7 @@ from mxsafe.rtl.machine.axi import burst_constants
 from mxsafe.rtl.machine.control.registers import RegistersConfiguration
 from mxsafe.synthesis.machine import PARTS
 from studies import machine_figures
+from studies.pages import kept
 from studies.synthesised import find, load
 
 _KINDS = {
@@ -57,7 +56,7 @@ def values() -> dict[str, Any]:
     """Return the values of the page's template."""
     sizes = MachineConfiguration()
     core = AcceleratorCoreConfiguration(machine=sizes)
-    figures = json.loads(machine_figures.FIGURES.read_text())
+    figures = kept("machine_figures")
     machines = {"exact": sizes, "window": WINDOW_MACHINE}
     return {
         "sizes": sizes,
@@ -149,79 +148,3 @@ def window_gates(synthesis: Mapping[str, Any]) -> dict[str, float]:
     total = exact["whole machine"] - exact["array"] - exact["rest"] + array + rest
     ns = find(synthesis, _WINDOW[1])["numbers"]["area"]["delay_ns"]
     return {"array": array, "rest": rest - exact["rest"], "machine": total, "ns": ns}
-
-
-_COLOURS = {
-    "memory": "#f3e6c4",
-    "control": "#eeeeee",
-    "queue": "#cfe3f5",
-    "buffer": "#d5ecd0",
-    "compute": "#f5d3d3",
-}
-_BOXES: Sequence[tuple[int, int, int, int, str, str]] = (
-    (20, 20, 130, 480, "memory", "memory|programs,|codes, scales,|numbers"),
-    (210, 20, 230, 60, "control", "fetch, registers|(AXI4-Lite, interrupt)"),
-    (500, 20, 460, 60, "control", "queues|LOAD, GEMM, VECTOR, STORE; tokens"),
-    (210, 130, 150, 170, "queue", "LOAD|unpacks codes,|transposes tiles,|widens bfloat16"),
-    (410, 130, 170, 60, "buffer", "operand buffer A|codes, scales"),
-    (410, 210, 170, 60, "buffer", "operand buffer W|codes, scales"),
-    (640, 130, 130, 140, "compute", "GEMM|systolic array"),
-    (820, 130, 140, 180, "buffer", "vector buffer|banks of|float32"),
-    (640, 350, 320, 60, "compute", "VECTOR|functions, softmax, norms, codes"),
-    (410, 440, 170, 60, "buffer", "result buffer|codes, scales"),
-    (210, 350, 150, 150, "queue", "STORE|packs, narrows|to bfloat16"),
-)
-"""Left, top, width, height, kind and lines of each box."""
-_ARROWS = (
-    "M150,50 H208",
-    "M440,50 H498",
-    "M150,215 H208",
-    "M360,160 H408",
-    "M360,240 H408",
-    "M580,150 H638",
-    "M580,230 H638",
-    "M770,200 H818",
-    "M360,285 H818",
-    "M870,310 V348",
-    "M930,350 V312",
-    "M710,410 V470 H582",
-    "M640,380 H610 V175 H582",
-    "M610,255 H582",
-    "M410,470 H362",
-    "M845,310 V328 H385 V375 H362",
-    "M210,425 H152",
-)
-
-
-def draw() -> str:
-    """The picture as SVG."""
-    boxes, texts = [], []
-    for left, top, width, height, kind, text in _BOXES:
-        boxes.append(
-            f'    <rect x="{left}" y="{top}" width="{width}" height="{height}" rx="8" '
-            f'fill="{_COLOURS[kind]}"/>\n'
-        )
-        lines = text.split("|")
-        for number, line in enumerate(lines):
-            y = top + height / 2 + 5 + 18 * (number - (len(lines) - 1) / 2)
-            weight = ' font-weight="bold"' if number == 0 else ""
-            texts.append(
-                f'    <text x="{left + width / 2:g}" y="{y:g}"{weight}>{escape(line)}</text>\n'
-            )
-    arrows = [f'    <path d="{path}" marker-end="url(#tip)"/>\n' for path in _ARROWS]
-    return (
-        '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 980 520" '
-        'font-family="Helvetica, Arial, sans-serif" font-size="14">\n'
-        '  <defs>\n    <marker id="tip" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" '
-        'markerHeight="7" orient="auto">\n      <path d="M0,0 L10,5 L0,10 z" fill="#444"/>\n'
-        "    </marker>\n  </defs>\n"
-        '  <rect width="980" height="520" fill="#ffffff"/>\n'
-        f'  <g stroke="#333" stroke-width="1.4">\n{"".join(boxes)}  </g>\n'
-        f'  <g fill="none" stroke="#444" stroke-width="1.6">\n{"".join(arrows)}  </g>\n'
-        f'  <g text-anchor="middle">\n{"".join(texts)}  </g>\n</svg>\n'
-    )
-
-
-def pictures() -> dict[str, bytes]:
-    """The picture of the machine."""
-    return {"accelerator.svg": draw().encode()}
