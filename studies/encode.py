@@ -38,7 +38,7 @@ from mxsafe.machine.compiler.timing import Prediction, predict
 from mxsafe.machine.configuration import ARITHMETICS, MachineConfiguration
 from mxsafe.machine.program import Program
 from studies import pages
-from studies.pages.encode import as_text, costs, similarities
+from studies.pages.encode import costs, similarities
 from studies.prose import parser_of
 from verif.data.minilm import make_slice
 from verif.data.minilm.make_slice import FloatArray, Model
@@ -255,7 +255,7 @@ def main(argv: Sequence[str]) -> int:
     if args.backend == "verilog":
         print("\nmemory after each program: the interpreter's, byte for byte")
         if not args.sentences and configuration == MachineConfiguration():
-            write_atomically(pages.DOCS / "encode.json", as_text(numbers))
+            write_atomically(pages.DOCS / "encode.json", pages.as_text(numbers))
             pages.write("encode")
     return 0
 

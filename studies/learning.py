@@ -521,17 +521,6 @@ def _named(trial: Trial) -> dict[str, Any]:
     return found
 
 
-def as_text(results: Mapping[str, Any]) -> str:
-    """JSON with a line for each training, and for each of other results."""
-
-    def lines(name: str) -> str:
-        return ",\n".join(json.dumps(one, separators=(",", ":")) for one in results[name])
-
-    setting = json.dumps(results["setting"])
-    lists = [f'"{name}": [\n{lines(name)}\n]' for name in ("replays", "verilog", "apart", "runs")]
-    return f'{{"setting": {setting}, {", ".join(lists)}}}\n'
-
-
 def replay(
     trial: Trial, steps: int, data: Data, folder: Path, *, batch: int, every: int
 ) -> dict[str, Any]:
@@ -638,7 +627,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         figures.new_figure(1, 1)
         for results in _results(args):
             page = pages.text("learning", learning.values(results))
-            files = {"learning.json": as_text(results).encode(), "learning.md": page.encode()}
+            files = {"learning.json": pages.as_text(results).encode(), "learning.md": page.encode()}
             write_together(args.out, files | learning.pictures(results))
     except (UserError, ModuleNotFoundError, OSError) as error:
         print(f"learning: {error}", file=sys.stderr)

@@ -3,9 +3,7 @@
 Writes the numbers, ``docs/utilisation.json``, and the page that is made of them.
 """
 
-import json
 import tempfile
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +13,6 @@ from mxsafe.atomic import write_atomically
 from mxsafe.verilog.generate import generate
 from studies import pages
 from studies.multiply import multiplied
-from studies.pages import DOCS
 from verif.support import manifest
 from verif.support.manifest import Module
 from verif.support.units import array_unit
@@ -29,9 +26,6 @@ CASES: list[tuple[str, dict[str, object], int | tuple[int, int]]] = [
     ("exact, 8x8", {"arithmetic": "exact"}, (8, 8)),
     ("exact, 8 accumulators, 8x8", {"arithmetic": "exact", "accumulators": 8}, (8, 8)),
 ]
-
-Table = Mapping[str, Sequence[float]]
-"""Utilisation of every shape, by case."""
 
 
 def _array(parameters: dict[str, object], folder: Path) -> Module:
@@ -52,24 +46,15 @@ def measure() -> dict[str, list[float]]:
                 a = mx.quantize(rng.standard_normal((m, k)), block=block, axis=-1)
                 w = mx.quantize(rng.standard_normal((k, n)), block=block, axis=-2)
                 result = multiplied(module, a, w)
-                table[label].append(result.ideal / result.cycles)
+                table[label].append(round(result.ideal / result.cycles, 4))
                 print(f"{label:<22}{m:>5} x {n} x {k:<6}{table[label][-1]:.1%}", flush=True)
     return table
 
 
-def as_text(table: Table) -> str:
-    """The table as JSON, a line for each case."""
-    lines = (
-        f"  {json.dumps(label)}: {json.dumps([round(value, 4) for value in values])}"
-        for label, values in table.items()
-    )
-    cases = ",\n".join(lines)
-    return f'{{"shapes": {json.dumps(SHAPES)},\n "utilisation": {{\n{cases}\n}}}}\n'
-
-
 def main() -> None:
     """Measure, then write numbers, page and picture."""
-    write_atomically(DOCS / "utilisation.json", as_text(measure()))
+    numbers = {"shapes": SHAPES, "utilisation": measure()}
+    write_atomically(pages.DOCS / "utilisation.json", pages.as_text(numbers))
     pages.write("utilisation")
 
 

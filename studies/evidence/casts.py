@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mxsafe.analysis import figures
+from studies.drawing import plain
 from studies.evidence.formats import BLOCKS, FLOATS, MX, NAMES, Configuration, configurations
 from studies.evidence.statistics import Interval, Measure, difference, interval, measured
 
@@ -400,12 +401,10 @@ def draw_errors(casts: Casts) -> "Figure":
             axes.plot([], [], marker, color=colour, label=NAMES[name], markersize=5)
         axes.set_title(f"blocks of {block}", loc="left", fontsize=10, fontweight="bold")
         axes.set_xscale("log")
-        axes.grid(axis="x", alpha=0.3)
+        plain(axes, "line", axis="x")
         axes.set_yticks(range(len(models)), [KINDS[model].title for model in models])
         axes.set_ylim(len(models) - 0.4, -0.6)
         axes.tick_params(axis="y", length=0)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
     panels[1].set_xlabel("distance from float32; bars: 99 % of the resamples")
     handles, labels = panels[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=len(_STYLES), frameon=False)

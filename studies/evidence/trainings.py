@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from mxsafe.analysis import figures
 from studies.drawing import draw_band, plain
 from studies.evidence.formats import NAMES
+from studies.evidence.statistics import student
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,9 +35,6 @@ PAIRS = (
     ("mxfp8_e2m5", "mxint8"),
 )
 """Neighbours in the paper's order, the better one first: the same order in all its networks."""
-
-_QUANTILES = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Of Student's t at 97.5 %, for one degree of freedom and more."""
 
 _NAMED_LAYER = "layer2.1.conv2"
 """Of ResNet-18: the layer of the paper's Fig. 2b."""
@@ -66,12 +63,8 @@ class Difference(NamedTuple):
 
 def spread(values: NDArray[np.float64], digits: int = 2) -> Difference:
     """Mean and interval of differences, one a seed; and digits to print."""
-    mean, seeds = float(values.mean()), len(values)
-    if seeds < 2:
-        return Difference(mean, -math.inf, math.inf, seeds, digits)
-    quantile = _QUANTILES[min(seeds - 1, len(_QUANTILES)) - 1]
-    half = quantile * float(values.std(ddof=1)) / math.sqrt(seeds)
-    return Difference(mean, mean - half, mean + half, seeds, digits)
+    mean, half = student(values)
+    return Difference(mean, mean - half, mean + half, len(values), digits)
 
 
 def own_results(results: Results, part: str) -> Results:

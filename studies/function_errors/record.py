@@ -12,12 +12,12 @@ import numpy as np
 from mxsafe import tables
 from mxsafe.atomic import write_atomically
 from mxsafe.tables import activation
+from studies import pages
 from studies.function_errors.errors import BOUNDS, Worst
 from studies.function_errors.models import MODELS, function_of, grade_of
 from studies.function_errors.sweep import FIELDS, Found
-from studies.pages import DOCS
 
-RESULTS = DOCS / "function_errors.json"
+RESULTS = pages.DOCS / "function_errors.json"
 """The published results."""
 _TABLES: Mapping[str, tuple[str, ...]] = {
     "exp": ("exp2",),
@@ -126,7 +126,7 @@ class State:
             }
             for name, found in self.found.items()
         }
-        _write(self.path, content)
+        write_atomically(self.path, pages.as_text(content, 1))
 
 
 def _found(each: Mapping[str, Any]) -> Found:
@@ -173,10 +173,5 @@ def published(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
 def write_published(entries: Mapping[str, Mapping[str, Any]], path: Path = RESULTS) -> None:
     """Put entries into the published results, beside those of other functions."""
     merged = {**published(path), **entries}
-    _write(path, {name: merged[name] for name in MODELS if name in merged})
-
-
-def _write(path: Path, content: Mapping[str, Any]) -> None:
-    lines = ",\n".join(f" {json.dumps(name)}: {json.dumps(each)}" for name, each in content.items())
-    text = f"{{\n{lines}\n}}\n".encode()
-    write_atomically(path, text)
+    known = {name: merged[name] for name in MODELS if name in merged}
+    write_atomically(path, pages.as_text(known, 1))

@@ -114,6 +114,27 @@ def kept(name: str) -> Any:
     return json.loads((DOCS / f"{name}.json").read_text())
 
 
+def as_text(numbers: Any, depth: int = 2) -> str:
+    """JSON that `kept` reads, with lines for items of lists and mappings down to a depth."""
+    return _lines(numbers, depth, 1) + "\n"
+
+
+def _lines(numbers: Any, depth: int, indent: int) -> str:
+    if not depth or not numbers or not isinstance(numbers, list | Mapping):
+        return json.dumps(numbers)
+    if isinstance(numbers, Mapping):
+        ends = "{}"
+        items = [
+            f"{json.dumps(name)}: {_lines(each, depth - 1, indent + 1)}"
+            for name, each in numbers.items()
+        ]
+    else:
+        ends = "[]"
+        items = [_lines(each, depth - 1, indent + 1) for each in numbers]
+    start = "\n" + " " * indent
+    return ends[0] + start + f",{start}".join(items) + start[:-1] + ends[1]
+
+
 def keep(path: Path, numbers: Any, *, indent: int = 1) -> None:
     """Write numbers as JSON that `kept` reads."""
     write_atomically(path, json.dumps(numbers, indent=indent) + "\n")

@@ -20,6 +20,7 @@ from studies.drawing import plain
 from studies.fan_out_of_four import FO4_PS
 from studies.pages import accelerator, experiments
 from studies.pages.synthesis import own_luts, published_luts
+from studies.pages.window import relative
 from studies.synthesised import PAPER_GE, PAPER_PJ, Result, Synthesis, find, load, usual_numbers
 from verif.data import minilm
 
@@ -188,11 +189,8 @@ def layer_error(format: str, arithmetic: str, block: int | tuple[int, int]) -> L
 def _error(product: NDArray[np.float64]) -> LayerError:
     activations, weights = minilm.load()
     reference = activations.astype(np.float64) @ weights.astype(np.float64)
-    error = product - reference
-    return LayerError(
-        relative=float(np.linalg.norm(error) / np.linalg.norm(reference)),
-        largest=float(np.abs(error).max() / np.sqrt(np.mean(np.square(reference)))),
-    )
+    largest = np.abs(product - reference).max() / np.sqrt(np.mean(np.square(reference)))
+    return LayerError(relative=relative(product, reference), largest=float(largest))
 
 
 @dataclass(frozen=True, kw_only=True)

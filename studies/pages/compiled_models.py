@@ -44,15 +44,10 @@ def refused(numbers: Numbers) -> dict[str, str]:
 
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""
-    numbers = load()
+    numbers = kept("compiled_models")
     return {
         "numbers": numbers,
         "rows": rows,
         "taken": taken(numbers),
         "refused": refused(numbers),
     }
-
-
-def load() -> Numbers:
-    """The numbers of the last run."""
-    return kept("compiled_models")

@@ -1,6 +1,5 @@
 """Sentences through the machine, from ``docs/encode.json``, which `studies.encode` measures."""
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,7 +56,7 @@ def similarities(numbers: Numbers) -> list[tuple[str, ...]]:
 
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""
-    sizes, numbers = MachineConfiguration(), load()
+    sizes, numbers = MachineConfiguration(), kept("encode")
     machine, exact = (np.array(numbers[name]) for name in ("machine", "float32"))
     least = min(one["words_read"] for one in numbers["sentences"])
     return {
@@ -68,18 +67,3 @@ def values() -> dict[str, Any]:
         "least": least * sizes.word_bytes / 1e6,
         "difference": np.abs(machine - exact).max(),
     }
-
-
-def as_text(numbers: Numbers) -> str:
-    """The numbers as JSON, a line for each sentence and each row of a matrix."""
-    parts = []
-    for name, value in numbers.items():
-        rows = value if isinstance(value, list) else []
-        inner = ",\n".join(f"  {json.dumps(row)}" for row in rows)
-        parts.append(f" {json.dumps(name)}: " + (f"[\n{inner}\n ]" if rows else json.dumps(value)))
-    return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
-def load() -> Numbers:
-    """The numbers of the last run."""
-    return kept("encode")

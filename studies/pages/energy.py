@@ -21,6 +21,7 @@ from mxsafe.machine.energy_tables import (
     dram_bit,
     unit_energy,
 )
+from studies.drawing import plain
 from studies.energy_machines import ATTENTION, BESIDE, MACHINES, OPTIMIZERS
 from studies.pages import kept
 
@@ -326,10 +327,7 @@ def draw(figures_: Mapping[str, Any]) -> "Figure":
         base += heights
     right.set_ylabel("share, %")
     for axes in (left, right):
-        axes.grid(axis="y", alpha=0.3)
-        axes.set_axisbelow(True)
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
+        plain(axes, axis="y")
     return figure
 
 

@@ -25,7 +25,7 @@ def _row(name: str, one: Numbers) -> tuple[str, ...]:
 
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""
-    numbers, whole = load(), kept("language_machine")
+    numbers, whole = kept("language_model"), kept("language_machine")
     return {
         "numbers": numbers,
         "rows": rows,
@@ -48,8 +48,3 @@ def summary(texts: Sequence[Numbers], tokens: int) -> dict[str, Any]:
         "tokens": len(texts) * tokens,
         "cosine": mean(one["cosine"] for one in texts),
     }
-
-
-def load() -> Numbers:
-    """The numbers of the last run."""
-    return kept("language_model")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from mxsafe.analysis import figures
 from mxsafe.formats import MX_FORMATS
 from studies.drawing import COLOURS, plain
+from studies.evidence.statistics import student
 from studies.pages import kept
 
 if TYPE_CHECKING:
@@ -22,8 +23,6 @@ Kind = tuple[str, str]
 """Engine and format."""
 
 _FLOAT32: Kind = ("float32", "float32")
-_T = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262)
-"""Of Student's t what 95 % lie below in size, by degrees of freedom from 1 on."""
 _MORE_COLOURS = {**COLOURS, "mxfp4_e2m1": "#cc79a7"}
 
 
@@ -38,20 +37,6 @@ def runs_of(record: Record) -> dict[Kind, list[Record]]:
 def last(record: Record) -> int:
     """How many steps at the end count: a half."""
     return max(int(record["setting"]["steps"]) // 2, 1)
-
-
-def interval(differences: NDArray[np.float64]) -> tuple[float, float]:
-    """Mean of paired differences, and half of its interval of 95 %: 0 if there is one.
-
-    Parameters
-    ----------
-    differences : ndarray of float64, shape (n,)
-    """
-    count = len(differences)
-    if count == 1:
-        return float(differences[0]), 0.0
-    factor = _T[count - 2] if count - 2 < len(_T) else 1.96
-    return float(differences.mean()), factor * float(differences.std(ddof=1)) / count**0.5
 
 
 def loss_differences(record: Record, kind: Kind, base: Kind = _FLOAT32) -> NDArray[np.float64]:
@@ -80,7 +65,7 @@ def parted(record: Record) -> list[str]:
     """Formats of models whose loss differs from float32's by more than the interval."""
     found = []
     for kind in runs_of(record):
-        mean, half = interval(loss_differences(record, kind))
+        mean, half = student(loss_differences(record, kind))
         if kind[0] == "model" and abs(mean) > half:
             found.append(kind[1])
     return found
@@ -115,13 +100,13 @@ def rows(record: Record) -> list[tuple[str, ...]]:
 
 
 def _shown(differences: NDArray[np.float64], form: str) -> str:
-    mean, half = interval(differences)
-    return f"{mean:+{form}} ± {half:{form}}" if half else f"{mean:+{form}}"
+    mean, half = student(differences)
+    return f"{mean:+{form}} ± {half:{form}}" if 0 < half < math.inf else f"{mean:+{form}}"
 
 
 def widest(record: Record) -> float:
     """The widest interval of the accuracies of models beside float32's, in points."""
-    return 2 * max(interval(one)[1] for one in _accuracies(record))
+    return 2 * max(student(one)[1] for one in _accuracies(record))
 
 
 def wanted(record: Record) -> int:
@@ -173,8 +158,8 @@ def apart_pairs(record: Record) -> dict[str, list[str]]:
         eight = [format for format in kinds if format not in ("float32", "mxfp4_e2m1")]
         found[name] = []
         for one, other in combinations(eight, 2):
-            mean, half = interval(kinds[one] - kinds[other])
-            if len(kinds[one]) > 1 and abs(mean) > half:
+            mean, half = student(kinds[one] - kinds[other])
+            if abs(mean) > half:
                 found[name].append(f"{one} from {other}")
     return found
 

@@ -1,16 +1,15 @@
 """Numbers of ``docs/library_speed.md``."""
 
-import json
 from typing import Any
 
-from studies.pages import DOCS
+from studies.pages import kept
 
 OURS, LIMIT = "mxsafe.torch", 1.2
 
 
 def values() -> dict[str, Any]:
     """Rows of `studies.benchmarks.libraries` with ratios."""
-    numbers = json.loads((DOCS / "library_speed.json").read_text())
+    numbers = kept("library_speed")
     names = list(dict.fromkeys(name for row in numbers["rows"].values() for name in row))
     table: list[list[str]] = [["", *names, "ratio"]]
     slower = []

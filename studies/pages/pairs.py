@@ -14,6 +14,7 @@ from mxsafe.analysis import figures
 from mxsafe.formats import E8M0, FORMAT_SETS, MX_FORMATS, MXFormat
 from mxsafe.synthesis.cases import PAIR_UNIT, SET_UNIT
 from studies.drawing import plain
+from studies.pages.window import relative
 from studies.synthesised import find, load, usual_numbers
 from verif.data import minilm
 
@@ -31,17 +32,13 @@ def bits(fmt: MXFormat) -> float:
     return fmt.width + E8M0.width / BLOCK
 
 
-def _relative(product: NDArray[np.float32], reference: NDArray[np.float64]) -> float:
-    return float(np.linalg.norm(product - reference) / np.linalg.norm(reference))
-
-
 def product_errors(a: NDArray[np.float32], w: NDArray[np.float32]) -> dict[tuple[str, str], float]:
     """Relative error, in the Frobenius norm, of ``a @ w`` in every pair of formats."""
     reference = a.astype(np.float64) @ w.astype(np.float64)
     operands_a = {name: mx.quantize(a, name, block=BLOCK, axis=-1) for name in FORMATS}
     operands_w = {name: mx.quantize(w, name, block=BLOCK, axis=-2) for name in FORMATS}
     return {
-        (first, second): _relative(
+        (first, second): relative(
             mx.matmul(operands_a[first], operands_w[second], arithmetic="exact"), reference
         )
         for first, second in itertools.product(FORMATS, repeat=2)

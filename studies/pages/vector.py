@@ -4,7 +4,6 @@ From ``docs/synthesis.json``, ``docs/function_errors.json``, and what models mak
 real numbers. The references are float64: its errors are below 2^-50, ours above 2^-25.
 """
 
-import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -20,8 +19,9 @@ from mxsafe.model.normalisation import layer_norm, rms_norm
 from mxsafe.model.softmax import softmax
 from mxsafe.synthesis.power import PERIOD
 from mxsafe.tables import Grade
+from studies.drawing import plain
 from studies.function_errors import record
-from studies.pages import DOCS
+from studies.pages import kept
 from studies.synthesised import PAPER_VECTOR, Synthesis, find, load, usual_numbers
 from studies.tables.activation import PROMISED
 from studies.vector_activity import ROW_BEATS
@@ -274,10 +274,8 @@ def draw(curves: Mapping[str, Curve] = CURVES) -> "Figure":
         axes.set_title(name, fontsize=10)
         axes.set_ylabel(f"error / |{'x' if curve.of_input else 'result'}|", fontsize=8)
         axes.tick_params(labelsize=8)
-        axes.grid(alpha=0.3)
+        plain(axes, "line")
         axes.legend(frameon=False, fontsize=7, loc="upper right")
-        for side in ("top", "right"):
-            axes.spines[side].set_visible(False)
     return figure
 
 
@@ -320,7 +318,7 @@ def values() -> dict[str, Any]:
     return {
         "proved": {name: _with_argument(each) for name, each in record.published().items()},
         "measured": measured(),
-        "grades": json.loads((DOCS / "grades.json").read_text()),
+        "grades": kept("grades"),
         "find": lambda name: find(synthesis, name),
         "numbers": lambda name, technology: find(synthesis, name, technology)["numbers"],
         "default": usual_numbers,

@@ -4,7 +4,6 @@ Writes ``docs/window.md``. Takes about half a minute. Layers of a language model
 ``docs/window_layers.json``, which `studies.window_layers` writes.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 
 import mxsafe as mx
 from mxsafe.model.window import anchors
-from studies.pages import DOCS
+from studies.pages import kept
 from studies.synthesised import find, load
 from verif.data import minilm
 
@@ -57,7 +56,8 @@ class Measured:
     inner: int
 
 
-def _relative(got: NDArray[np.floating], reference: NDArray[np.float64]) -> float:
+def relative(got: NDArray[np.floating], reference: NDArray[np.float64]) -> float:
+    """Error of a matrix in the Frobenius norm."""
     return float(np.linalg.norm(got - reference) / np.linalg.norm(reference))
 
 
@@ -102,11 +102,11 @@ def measure(
     largest = np.array([(row[:, None] + scales_w).max(axis=0) for row in scales_a])
     top = anchors(a, 1).astype(np.int64)[:, None] + anchors(w, 0)
     return Measured(
-        quantised=None if true is None else _relative(reference, true),
-        exact=_relative(mx.matmul(a, w, arithmetic="exact"), reference),
-        fp12=_relative(mx.matmul(a, w, arithmetic="fp12"), reference),
+        quantised=None if true is None else relative(reference, true),
+        exact=relative(mx.matmul(a, w, arithmetic="exact"), reference),
+        fp12=relative(mx.matmul(a, w, arithmetic="fp12"), reference),
         window={
-            width: _relative(mx.matmul(a, w, arithmetic="window", window=width), reference)
+            width: relative(mx.matmul(a, w, arithmetic="window", window=width), reference)
             for width in widths
         },
         below=top - largest,
@@ -170,7 +170,7 @@ def values() -> dict[str, Any]:
         "worst_real": max(one.window[32] for one in real),
         "worst_fp12": max(one.fp12 for one in real),
         "as_exact": next(as_exact),
-        "layers": json.loads((DOCS / "window_layers.json").read_text()),
+        "layers": kept("window_layers"),
         "gates": {
             name: find(load(), configuration)["numbers"]["area"]["ge"]
             for name, configuration in _ARRAYS.items()

@@ -1,9 +1,9 @@
-"""Spreads by bootstrap: against what is known of them."""
+"""Spreads by Student's t and by bootstrap: against what is known of them."""
 
 import numpy as np
 import pytest
 
-from studies.evidence.statistics import Interval, difference, interval, measured
+from studies.evidence.statistics import Interval, difference, interval, measured, student
 from verif.support.tests import raises
 
 
@@ -13,6 +13,14 @@ def numbers(rows: object) -> dict[str, object]:
 
 def mean(sums: dict[str, np.ndarray]) -> np.ndarray:
     return sums["sum"] / sums["count"]
+
+
+def test_intervals_of_few_values() -> None:
+    """Of 2, 3, 4 and 7: a mean of 4, a deviation of 2.160, a t of 3.182."""
+    mean_of_four, half = student(np.array([2.0, 3.0, 4.0, 7.0]))
+    assert mean_of_four == 4.0
+    assert half == pytest.approx(3.182 * 2.1602 / 2, abs=1e-3)
+    assert student(np.array([3.0])) == (3.0, np.inf)
 
 
 def test_a_mean_has_the_spread_of_its_units() -> None:

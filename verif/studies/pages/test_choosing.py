@@ -1,5 +1,6 @@
 """The words of the page on choosing a format agree with its numbers."""
 
+from studies.evidence.statistics import student
 from studies.pages import kept, learning
 from studies.pages.choosing import FORMATS, values
 
@@ -16,7 +17,7 @@ def test_the_words_fit_the_numbers() -> None:
     assert sorted(FORMATS, key=found["beside"].__getitem__)[:2] == ["mxfp8_e4m3", "mxsf"]
     for setting in ("beside", "far"):
         losses = learning.of_setting(kept("learning"), setting)
-        mean, half = learning.interval(losses["mxfp8_e4m3"] - losses["float32"])
+        mean, half = student(losses["mxfp8_e4m3"] - losses["float32"])
         assert abs(mean) < half
     assert found["nearer"]("mxfp8_e2m5", "mxsf").verdict == "confirmed"
     assert found["nearer"]("mxsf", "mxfp8_e4m3").verdict == "confirmed"

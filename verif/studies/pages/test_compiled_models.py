@@ -1,8 +1,9 @@
 """The page on models of packages: what its prose claims is so."""
 
-from studies.pages.compiled_models import load, refused, rows, taken
+from studies.pages import kept
+from studies.pages.compiled_models import refused, rows, taken
 
-NUMBERS = load()
+NUMBERS = kept("compiled_models")
 TAKEN = taken(NUMBERS)
 
 

@@ -5,15 +5,11 @@ import numpy as np
 from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration
-from studies.pages import DOCS
-from studies.pages.encode import MEGAHERTZ, as_text, costs, load, similarities
+from studies.pages import kept
+from studies.pages.encode import MEGAHERTZ, costs, similarities
 from verif.machine.compiler.transformer_graphs import bert
 
-NUMBERS = load()
-
-
-def test_numbers_are_written_as_they_are() -> None:
-    assert (DOCS / "encode.json").read_text() == as_text(NUMBERS)
+NUMBERS = kept("encode")
 
 
 def test_the_machine_has_not_become_slower_or_faster() -> None:

@@ -1,9 +1,9 @@
 """The page on a language model: what its prose claims is so."""
 
 from studies.pages import kept
-from studies.pages.language_model import load, rows, summary
+from studies.pages.language_model import rows, summary
 
-NUMBERS = load()
+NUMBERS = kept("language_model")
 
 
 def test_claims() -> None:

@@ -1,6 +1,5 @@
 """The page on a transformer that learns: what its prose claims is so, and follows the numbers."""
 
-import json
 from typing import Any
 
 import numpy as np
@@ -8,8 +7,9 @@ import pytest
 
 from mxsafe.codec import dequantize, quantize
 from studies import pages
-from studies.pages import DOCS, kept, learning
-from studies.pages.learning import interval, last, loss_differences, parted, rows, runs_of, smoothed
+from studies.evidence.statistics import student
+from studies.pages import kept, learning
+from studies.pages.learning import last, loss_differences, parted, rows, runs_of, smoothed
 
 COMMITTED = kept("learning")
 STEPS = COMMITTED["setting"]["steps"]
@@ -34,10 +34,10 @@ def test_four_bits_part_and_eight_stay() -> None:
     """Eight bits are closer to float32 than a fifth of what four bits are away."""
     kinds = runs_of(COMMITTED)
     assert "mxfp4_e2m1" in parted(COMMITTED)
-    far = interval(loss_differences(COMMITTED, ("model", "mxfp4_e2m1")))[0]
+    far = student(loss_differences(COMMITTED, ("model", "mxfp4_e2m1")))[0]
     for engine, name in kinds:
         if engine != "float32" and name != "mxfp4_e2m1":
-            near = interval(loss_differences(COMMITTED, (engine, name)))[0]
+            near = student(loss_differences(COMMITTED, (engine, name)))[0]
             assert abs(near) < 0.2 * far, name
 
 
@@ -52,14 +52,6 @@ def test_replays_are_of_the_first_steps_and_of_every_format() -> None:
         assert one["descriptors"] > 1000 * one["batch"]
     for one in COMMITTED["verilog"]:
         assert len(one["cycles"]) == 3
-
-
-def test_intervals() -> None:
-    """Of 2, 3, 4 and 7: a mean of 4, a deviation of 2.160, a t of 3.182."""
-    mean, half = interval(np.array([2.0, 3.0, 4.0, 7.0]))
-    assert mean == 4.0
-    assert half == pytest.approx(3.182 * 2.1602 / 2, abs=1e-3)
-    assert interval(np.array([3.0])) == (3.0, 0.0)
 
 
 def test_differences_are_paired() -> None:
@@ -156,9 +148,3 @@ def test_what_is_lost_beside_a_large_element(name: str) -> None:
 
 def test_curves_are_means_of_neighbours() -> None:
     assert smoothed(np.array([[1.0, 3.0, 5.0, 1.0]]), 2).tolist() == [[2.0, 4.0, 3.0]]
-
-
-def test_pictures_and_numbers_are_written_as_they_are() -> None:
-    text = (DOCS / "learning.json").read_text()
-    assert json.loads(text) == COMMITTED
-    assert [*learning.pictures()] == ["learning.svg"]

@@ -6,7 +6,7 @@ import jinja2
 import pytest
 
 from studies import pages
-from studies.pages import DOCS, NAMES, rendered
+from studies.pages import DOCS, NAMES, kept, rendered
 from studies.pages.__main__ import main
 from verif.support.tests import raises
 
@@ -76,6 +76,25 @@ def test_a_number_at_the_beginning_of_a_line_is_no_item() -> None:
 )
 def test_filters(expression: str, shown: str) -> None:
     assert rendered("```\n{{ " + expression + " }}\n```", {}) == f"```\n{shown}\n```\n"
+
+
+def test_numbers_have_lines_down_to_a_depth() -> None:
+    numbers = {"a": 1, "b": [[1, 2], [3]], "c": {"d": {}, "e": [4]}, "f": []}
+    assert pages.as_text(numbers, 1) == (
+        '{\n "a": 1,\n "b": [[1, 2], [3]],\n "c": {"d": {}, "e": [4]},\n "f": []\n}\n'
+    )
+    assert pages.as_text(numbers) == (
+        '{\n "a": 1,\n "b": [\n  [1, 2],\n  [3]\n ],\n'
+        ' "c": {\n  "d": {},\n  "e": [4]\n },\n "f": []\n}\n'
+    )
+    assert pages.as_text([1, "x"]) == '[\n 1,\n "x"\n]\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "depth"), [("encode", 2), ("utilisation", 2), ("learning", 2), ("function_errors", 1)]
+)
+def test_kept_numbers_have_their_layout(name: str, depth: int) -> None:
+    assert (DOCS / f"{name}.json").read_text() == pages.as_text(kept(name), depth)
 
 
 def test_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
