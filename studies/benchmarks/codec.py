@@ -92,66 +92,29 @@ def ml_dtypes_row(x: Array) -> Contender:
         "NumPy and ml_dtypes, E4M3 1x32",
         quantize,
         dequantize,
-        lambda: (codes.view(np.uint8).reshape(x.shape), scale.reshape(len(x), -1)),
+        lambda: (codes.view(np.uint8), scale),
     )
 
 
-def torchao_row(x: Array) -> Contender:
-    """The eager conversion of torchao."""
+def library_row(x: Array, name: str) -> Contender:
+    """One of the libraries of `studies.benchmarks.libraries`."""
     import torch
-    from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
 
-    tensor, e4m3 = torch.from_numpy(x), torch.float8_e4m3fn
-    scale, codes = to_mx(tensor, e4m3, BLOCK)
-    return Contender(
-        "torchao, E4M3 1x32",
-        lambda: to_mx(tensor, e4m3, BLOCK),
-        lambda: to_dtype(codes, scale, e4m3, BLOCK, torch.float32),
-        lambda: (codes.view(torch.uint8).numpy(), scale.view(torch.uint8).numpy()),
-    )
+    from studies.benchmarks import libraries
 
-
-def jax_row(x: Array) -> Contender:
-    """The same arithmetic, compiled by JAX."""
-    import jax
-    import jax.numpy as jnp
-
-    @jax.jit  # type: ignore[untyped-decorator]
-    def quantize(values: Any) -> tuple[Any, Any]:
-        blocks = values.reshape(-1, BLOCK)
-        amax = jnp.abs(blocks).max(axis=1, keepdims=True)
-        exponent = jax.lax.bitcast_convert_type(amax, jnp.int32) >> 23
-        scale = jnp.clip(exponent - 8, 0, 254)
-        reciprocal = jax.lax.bitcast_convert_type((254 - scale) << 23, jnp.float32)
-        codes = jnp.clip(blocks * reciprocal, -448, 448).astype(jnp.float8_e4m3fn)
-        return codes, scale.astype(jnp.uint8)
-
-    @jax.jit  # type: ignore[untyped-decorator]
-    def dequantize(codes: Any, scale: Any) -> Any:
-        power = jax.lax.bitcast_convert_type(scale.astype(jnp.int32) << 23, jnp.float32)
-        return (codes.astype(jnp.float32) * power).reshape(SIZE, SIZE)
-
-    values = jnp.asarray(x)
-    codes, scale = quantize(values)
-    return Contender(
-        "JAX, compiled, E4M3 1x32",
-        lambda: jax.block_until_ready(quantize(values)),
-        lambda: dequantize(codes, scale).block_until_ready(),
-        lambda: (
-            np.asarray(codes).view(np.uint8).reshape(x.shape),
-            np.asarray(scale).reshape(len(x), -1),
-        ),
-    )
+    calls = libraries.LIBRARIES[name](torch.from_numpy(x))
+    title = "JAX, compiled" if name == "JAX" else name
+    return Contender(f"{title}, E4M3 1x32", calls["quantise"], calls["dequantise"], calls["codes"])
 
 
 def contenders(x: Array) -> list[Contender]:
     """Every row that can be made here; the rest are named on stderr."""
     rows = list(mxsafe_rows(x))
-    for make in (ml_dtypes_row, torchao_row, jax_row):
+    for name in ("NumPy and ml_dtypes", "torchao", "JAX"):
         try:
-            rows.append(make(x))
+            rows.append(library_row(x, name) if name in ("torchao", "JAX") else ml_dtypes_row(x))
         except ImportError as error:
-            print(f"left out {make.__name__.removesuffix('_row')}: {error}", file=sys.stderr)
+            print(f"left out {name}: {error}", file=sys.stderr)
     return rows
 
 
@@ -161,7 +124,7 @@ def run(rows: list[Contender], rounds: int) -> None:
     for row in rows:
         if row.bits is not None:
             for ours, theirs in zip(expected, row.bits(), strict=True):
-                if not np.array_equal(ours, theirs):
+                if not np.array_equal(ours.ravel(), theirs.ravel()):
                     raise SystemExit(f"{row.name} gives other bits")
     order = np.random.default_rng(0)  # who follows whom matters: threads of others spin for a while
     for turn in range(rounds + 1):  # the first is not counted

@@ -10,11 +10,8 @@ before them: formats and dtypes beside NumPy copies of as many bytes, by the com
 """
 
 import argparse
-import importlib.util
 import os
 import sys
-import time
-from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -22,11 +19,11 @@ import torch
 
 import mxsafe.torch as mxt
 from mxsafe.atomic import write_atomically
+from studies.benchmarks.libraries import BLOCK, FORMAT, LIBRARIES, Calls, fastest
 from studies.pages import DOCS, rendered
 
-SIZE, BLOCK, FORMAT = 4096, 32, "mxfp8_e4m3"
+SIZE = 4096
 PAGE = DOCS / "pytorch.md"
-Row = tuple[str, Callable[[], Any]]
 
 
 class Residual(torch.nn.Module):
@@ -70,31 +67,20 @@ def step(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> 
     torch.nn.functional.cross_entropy(model(images), labels).backward()
 
 
-def quantisers(x: torch.Tensor, microxcaling: bool) -> Iterator[Row]:
+def quantisers(x: torch.Tensor) -> Calls:
     """Who quantises and dequantises a tensor."""
-    yield "mxsafe.torch, compiled engine", lambda: mxt.fake_quantize(x, FORMAT, engine="numba")
-    yield "mxsafe.torch, PyTorch's operations", lambda: mxt.fake_quantize(x, FORMAT, engine="torch")
     compiled = torch.compile(lambda t: mxt.fake_quantize(t, FORMAT))
-    yield "mxsafe.torch, torch.compile", lambda: compiled(x)
-    try:
-        from torchao.prototype.mx_formats.mx_tensor import to_dtype, to_mx
-    except ImportError as error:
-        print(f"left out torchao: {error}", file=sys.stderr)
-    else:
-        e4m3 = torch.float8_e4m3fn
-
-        def torchao() -> Any:
-            scale, codes = to_mx(x, e4m3, BLOCK)
-            return to_dtype(codes, scale, e4m3, BLOCK, torch.float32)
-
-        yield "torchao", torchao
-    if microxcaling:
-        from mx.mx_ops import _quantize_mx
-
-        yield (
-            "microxcaling",
-            lambda: _quantize_mx(x, 8, "fp8_e4m3", axes=[-1], block_size=BLOCK, round="even"),
-        )
+    found: Calls = {
+        "mxsafe.torch, compiled engine": lambda: mxt.fake_quantize(x, FORMAT, engine="numba"),
+        "mxsafe.torch, PyTorch's operations": lambda: mxt.fake_quantize(x, FORMAT, engine="torch"),
+        "mxsafe.torch, torch.compile": lambda: compiled(x),
+    }
+    for name in ("torchao", "microxcaling"):
+        try:
+            found[name] = LIBRARIES[name](x)["both"]
+        except ImportError as error:
+            print(f"left out {name}: {error}", file=sys.stderr)
+    return found
 
 
 def kinds(x: torch.Tensor, rounds: int) -> list[tuple[str, ...]]:
@@ -105,11 +91,11 @@ def kinds(x: torch.Tensor, rounds: int) -> list[tuple[str, ...]]:
         words = t.view(torch.int16 if t.itemsize == 2 else dtype).numpy()
         for name in (FORMAT, "mxsf", "mxint8", "nvfp4"):
             seconds = fastest(
-                [
-                    ("copy", words.copy),
-                    ("quantize", partial(mxt.quantize, t, name, engine="numba")),
-                    ("fake", partial(mxt.fake_quantize, t, name, engine="numba")),
-                ],
+                {
+                    "copy": words.copy,
+                    "quantize": partial(mxt.quantize, t, name, engine="numba"),
+                    "fake": partial(mxt.fake_quantize, t, name, engine="numba"),
+                },
                 rounds,
             )
             copy = seconds["copy"]
@@ -119,7 +105,7 @@ def kinds(x: torch.Tensor, rounds: int) -> list[tuple[str, ...]]:
     return rows
 
 
-def trainers(batch: int, microxcaling: bool) -> Iterator[Row]:
+def trainers(batch: int) -> Calls:
     """Who trains the network; its products in MX formats, all else in float32."""
     torch.manual_seed(0)
     model = resnet18()
@@ -129,17 +115,16 @@ def trainers(batch: int, microxcaling: bool) -> Iterator[Row]:
         with mxt.microscaling(FORMAT, block=BLOCK):
             step(model, images, labels)
 
-    yield "float32", lambda: step(model, images, labels)
-    yield "mxsafe.torch", ours
-    if not microxcaling:
-        return
-    import mx
-    from mx.specs import apply_mx_specs
-
+    found: Calls = {"float32": lambda: step(model, images, labels), "mxsafe.torch": ours}
+    try:
+        import mx
+        from mx.specs import apply_mx_specs
+    except ImportError:
+        return found
     element = "fp8_e4m3"
     specs = {"w_elem_format": element, "a_elem_format": element, "block_size": BLOCK}
     theirs = with_modules(resnet18(), mx, apply_mx_specs({**specs, "bfloat": 0}))
-    yield "microxcaling", lambda: step(theirs, images, labels)
+    return {**found, "microxcaling": lambda: step(theirs, images, labels)}
 
 
 def with_modules(model: torch.nn.Module, library: Any, specs: Any) -> torch.nn.Module:
@@ -164,21 +149,9 @@ def with_modules(model: torch.nn.Module, library: Any, specs: Any) -> torch.nn.M
     return model
 
 
-def fastest(rows: list[Row], rounds: int) -> dict[str, float]:
-    """CPU seconds of the fastest round, by name."""
-    best: dict[str, float] = {}
-    for turn in range(rounds + 1):  # the first is not counted
-        for name, call in rows:
-            start = time.process_time()
-            call()
-            if turn:
-                best[name] = min(best.get(name, float("inf")), time.process_time() - start)
-    return best
-
-
-def table(rows: list[Row], rounds: int, baseline: str) -> str:
+def table(calls: Calls, rounds: int, baseline: str) -> str:
     """Markdown: CPU seconds of the fastest round, and the ratio to a baseline."""
-    best = fastest(rows, rounds)
+    best = fastest(calls, rounds)
     lines = [f"| | CPU seconds | beside {baseline} |", "|---|--:|--:|"]
     for name, seconds in best.items():
         ratio = f"{seconds / best[baseline]:.3f}" if baseline in best else "-"
@@ -222,14 +195,11 @@ def main() -> None:
         torch.set_num_threads(1)
         write_kinds(args.rounds, args.write)
         return
-    microxcaling = importlib.util.find_spec("mx") is not None
-    if not microxcaling:
-        print("left out microxcaling: PYTHONPATH does not name its folder", file=sys.stderr)
     torch.set_num_threads(1)
     x = torch.randn(SIZE, SIZE, generator=torch.Generator().manual_seed(0))
     tables = (
-        table(list(quantisers(x, microxcaling)), args.rounds, "microxcaling"),
-        table(list(trainers(args.batch, microxcaling)), args.rounds, "float32"),
+        table(quantisers(x), args.rounds, "microxcaling"),
+        table(trainers(args.batch), args.rounds, "float32"),
     )
     print("\n\n".join(tables))
     if args.write:
