@@ -21,10 +21,10 @@ from typing import Any
 
 from mxsafe.cli.arguments import parse_positive
 from studies.function_errors import promises, record
-from studies.function_errors.errors import BOUNDS, Worst
+from studies.function_errors.errors import Worst
 from studies.function_errors.models import MODELS
 from studies.function_errors.record import RESULTS, State
-from studies.function_errors.sweep import FIELDS, Found, examine, sample, table_fields
+from studies.function_errors.sweep import FIELDS, Found, examine, sample
 from studies.prose import parser_of
 
 STATE = Path("sim_build/function_errors.json")
@@ -51,11 +51,6 @@ def _parser() -> argparse.ArgumentParser:
     parser = parser_of("function_errors", __doc__)
     parser.add_argument("names", nargs="*", type=_function, metavar="NAME", help="of functions")
     parser.add_argument(
-        "--tables",
-        action="store_true",
-        help="only exponents whose results need a table; what comes out is printed, not kept",
-    )
-    parser.add_argument(
         "--check",
         action="store_true",
         help="fail where results are not the published ones, and do not write them",
@@ -79,11 +74,11 @@ class Sweep:
         Functions that do not keep what they promise, and how.
     """
 
-    def __init__(self, state: State, fields: dict[str, list[int]], *, keep: bool) -> None:
-        self._state, self._keep = state, keep
+    def __init__(self, state: State, names: Sequence[str]) -> None:
+        self._state = state
         self._left = {
-            name: [field for field in each if field not in state.done.get(name, set())]
-            for name, each in fields.items()
+            name: [field for field in range(FIELDS) if field not in state.done.get(name, set())]
+            for name in names
         }
         self._worst: dict[str, Worst] = {}
         self.failed: dict[str, str] = {}
@@ -160,8 +155,7 @@ class Sweep:
             self._write()
 
     def _write(self) -> None:
-        if self._keep:
-            self._state.write()
+        self._state.write()
         self._written = time.monotonic()
 
 
@@ -171,27 +165,13 @@ def _different(name: str, found: Mapping[str, Any]) -> bool:
     return {**found, **_TIME} != {**known, **_TIME}
 
 
-def _only_tables(names: Sequence[str], processes: int) -> int:
-    """Sweep what needs a table, and print what comes out."""
-    fields = {name: table_fields(name) for name in names if name in BOUNDS}
-    state = State(STATE, {}, {}, {})
-    sweep = Sweep(state, fields, keep=False)
-    sweep.run(processes)
-    for name in names:
-        if name not in fields:
-            print(f"{name}: needs no table")
-    for name in fields:
-        print(sweep.failed.get(name) or f"{name}: {state.found[name].worst}")
-    return int(bool(sweep.failed))
-
-
 def _everything(state: State, names: Sequence[str], processes: int, *, check: bool) -> int:
     """Sweep all arguments, and publish what comes out, or compare it with what is published."""
     for name in state.stale:
         print(f"{name}: tables or model have changed, {state.path} is not used")
     for name in (name for name in names if name in state.done):
         print(f"{name}: goes on, {len(state.done[name])} of {FIELDS} exponents were done")
-    sweep = Sweep(state, {name: list(range(FIELDS)) for name in names}, keep=True)
+    sweep = Sweep(state, names)
     sweep.run(processes)
     done = {
         name: record.entry(name, state.found[name], state.fingerprints[name])
@@ -219,10 +199,6 @@ def main(arguments: Sequence[str]) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
     names = list(dict.fromkeys(options.names)) or list(MODELS)
-    if options.tables:
-        if options.check:
-            parser.error("check must be without tables: those are not all arguments")
-        return _only_tables(names, options.processes)
     try:
         missing = [name for name in names if name not in record.published()]
         # What the state says of other functions is kept.

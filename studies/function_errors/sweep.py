@@ -8,7 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.tables import activation
 from studies.function_errors import promises
 from studies.function_errors.errors import (
     BLOCK,
@@ -20,7 +19,7 @@ from studies.function_errors.errors import (
     numbers,
     ranges,
 )
-from studies.function_errors.models import EXACT, MODELS, function_of, grade_of
+from studies.function_errors.models import EXACT, MODELS, function_of
 from studies.function_errors.reference import reference
 
 Floats = NDArray[np.float64]
@@ -208,21 +207,3 @@ def _check_order(name: str, first: int, bits: Words) -> None:
         beside = np.array([[first - 1], [first]], np.uint32)
         pair = _results(name, beside[:1]).view(np.uint32), bits[:1, :1]
         promises.check_rising(name, beside, np.concatenate(pair))
-
-
-def table_fields(name: str) -> list[int]:
-    """Exponent fields of arguments whose results need a table.
-
-    Of a reciprocal or its root those of every class: mantissas mean the same at all others.
-    """
-    function = function_of(name)
-    if function in EXACT:
-        return []
-    if function in ("reciprocal", "rsqrt"):
-        return [0, 1, 2, 126, 127, 128, 253, 254]
-    if function in ("exp", "sigmoid"):
-        exponents = range(-21, 8)
-    else:
-        first, last = activation.FUNCTIONS[function].exponents[grade_of(name)]
-        exponents = range(first - 1, last + 2)
-    return [exponent + 127 for exponent in exponents]

@@ -1,19 +1,16 @@
 """Direct casts: verdicts and numbers of results that are made up."""
 
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
-from mxsafe.analysis import figures
 from studies import pages
 from studies.evidence import casts
 from studies.evidence.casts import PAPER, Casts, order_rows, summary_rows, task_rows
 from studies.evidence.direct_cast import MODELS
 from studies.evidence.formats import configurations
 from studies.pages import evidence
-from verif.support.tests import raises
 
 ERRORS = {
     "float32": 0.0,
@@ -120,10 +117,3 @@ def test_what_is_missing_stays_empty() -> None:
     assert "not measured" in text
     assert "kinds of blocks (1 and 2)" in text
     assert "ResNet-18 |" not in text.split("### What the paper has")[0]
-
-
-def test_the_picture_has_a_row_for_each_model() -> None:
-    svg = figures.render(casts.draw_errors(Casts(results())), ".svg")
-    ElementTree.fromstring(svg)
-    with raises(ValueError, "results must hold direct casts, to be drawn"):
-        casts.draw_errors(Casts([]))

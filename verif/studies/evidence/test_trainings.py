@@ -61,14 +61,11 @@ def results(architectures: tuple[str, ...], seeds: int = 3) -> list[dict[str, An
     ]
 
 
-def test_intervals_are_those_of_students_t() -> None:
+def test_differences_are_shown_with_their_interval() -> None:
     # Three values with mean 2 and standard deviation 1: 2 ± 4.303 / sqrt(3).
-    got = spread(np.array([1.0, 2.0, 3.0]))
-    assert got.mean == 2.0
-    assert (got.low, got.high) == pytest.approx((2 - 2.4843, 2 + 2.4843), abs=1e-4)
+    assert str(spread(np.array([1.0, 2.0, 3.0]))) == "+2.00 [-0.48, +4.48]"
     assert spread(np.array([1.0])) == Difference(1.0, -math.inf, math.inf, 1)
     assert str(spread(np.array([1.0]))) == "+1.00"
-    assert str(got) == "+2.00 [-0.48, +4.48]"
 
 
 @pytest.mark.parametrize(
@@ -122,10 +119,3 @@ def test_section() -> None:
     assert "| ResNet-18, layer2.1.conv2 | underflow | 40.00 % | 0.10 % | 30.00 % | 4.00 % |" in text
     assert "is 5.0 points, in MXFP8 E4M3 by ResNet-18 (paper: 38.8 points, in MXINT8 by" in text
     assert "holds in 18 of 18 layers of all runs, and E4M3 has the largest error in 18" in text
-
-
-def test_pictures() -> None:
-    pytest.importorskip("matplotlib")
-    made = trainings.pictures(results(("resnet18", "deit")))
-    assert list(made) == ["evidence_training.svg", "evidence_underflow.svg"]
-    assert all(content.startswith(b"<?xml") for content in made.values())

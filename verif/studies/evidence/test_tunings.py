@@ -2,10 +2,7 @@
 
 from typing import Any
 
-import pytest
-
 from studies import pages
-from studies.evidence import tunings
 from studies.evidence.trainings import FORMATS
 from studies.pages import evidence
 
@@ -56,10 +53,3 @@ def test_seeds_without_float32_are_left_out() -> None:
         if (result["parameters"]["format"], result["parameters"]["seed"]) != ("float32", 1)
     ]
     assert "| MXSF | 1 | 3.5100 |" in pages.text("evidence", evidence.values(few))
-
-
-def test_pictures() -> None:
-    pytest.importorskip("matplotlib")
-    made = tunings.pictures(results())
-    assert list(made) == ["evidence_tuning.svg"]
-    assert made["evidence_tuning.svg"].startswith(b"<?xml")

@@ -121,13 +121,6 @@ def test_a_check_compares(examined: _Examined, capsys: pytest.CaptureFixture[str
     assert record.published() == known
 
 
-def test_only_tables(examined: _Examined, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--tables", "tanh", "--processes", "1"]) == 0
-    assert 0 < len(examined.asked) < 20
-    assert capsys.readouterr().out.endswith("tanh: 0.5000 of the bound at 0x00000003\n")
-    assert not record.published()
-
-
 def test_progress_is_told(examined: _Examined, capsys: pytest.CaptureFixture[str]) -> None:
     assert _run("gelu") == 0
     told = capsys.readouterr().out.splitlines()
@@ -148,7 +141,6 @@ def test_progress_is_told(examined: _Examined, capsys: pytest.CaptureFixture[str
             "argument --state: must be a file in a folder that exists, not 'nowhere/state'",
         ),
         (["--state", "."], "argument --state: must be a file in a folder that exists, not '.'"),
-        (["--check", "--tables"], "check must be without tables: those are not all arguments"),
         (["--state", "other"], "state must be a file of this program, not other"),
         (["--check", "gelu", "--state", "new"], "check needs results of gelu in "),
     ],

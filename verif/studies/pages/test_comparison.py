@@ -1,14 +1,10 @@
 """The comparison: what is good enough, errors of a layer, and the front."""
 
-import re
 from dataclasses import replace
 from typing import Any
-from xml.etree import ElementTree
 
 import pytest
 
-from mxsafe.analysis import figures
-from studies.pages import comparison
 from studies.pages.comparison import (
     LayerError,
     Measured,
@@ -143,13 +139,3 @@ def test_points_are_those_synthesised() -> None:
     } == units
     with raises(LookupError, "synthesis must have pu for mxint4 on nangate45"):
         find(synthesis, "pu", format="mxint4")
-
-
-def test_the_picture_has_every_point() -> None:
-    found = [point(10.0, 0.5), point(20.0, 0.2, format="mxint8", arithmetic="fp12")]
-    svg = figures.render(comparison.draw(found), ".svg").decode()
-    ElementTree.fromstring(svg)
-    labels = set(re.findall(r"<!-- (.*?) -->", svg))
-    assert {"mxsf", "mxint8", "Pareto front", "exact", "fp12"} <= labels
-    with raises(ValueError, "points must not be empty"):
-        comparison.draw([])

@@ -1,7 +1,7 @@
 """The page on models of packages: what its prose claims is so."""
 
 from studies.pages import kept
-from studies.pages.compiled_models import refused, rows, taken
+from studies.pages.compiled_models import refused, taken
 
 NUMBERS = kept("compiled_models")
 TAKEN = taken(NUMBERS)
@@ -15,9 +15,3 @@ def test_claims() -> None:
     assert all(0 < one["error_of_32"] < 1e-4 for one in TAKEN)
     assert all(0.05 < one["busy"] < 1 for one in TAKEN)
     assert all("must fit into" in reason for reason in refused(NUMBERS).values())
-
-
-def test_a_row_a_model() -> None:
-    head, *others = rows(NUMBERS)
-    assert {len(row) for row in others} == {len(head)}
-    assert [row[0] for row in others] == [*NUMBERS]

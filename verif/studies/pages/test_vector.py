@@ -5,7 +5,6 @@ import pytest
 
 from studies.function_errors.errors import BOUNDS
 from studies.function_errors.models import MODELS
-from studies.pages import rendered
 from studies.pages.vector import CURVES, Measured, measured, norms, values
 from studies.synthesised import find, load
 from studies.tables.activation import PROMISED
@@ -53,7 +52,3 @@ def test_all_functions_are_proved() -> None:
     shown = {name: each for name, each in proved.items() if each["bound"]}
     assert shown.keys() == BOUNDS.keys()
     assert all(0.1 < each["error"] < 1 for each in shown.values())
-
-
-def test_an_error_just_below_the_bound_is_not_shown_as_the_bound() -> None:
-    assert rendered("{{ 0.99999 | round(4, 'floor') | fixed(4) }}", {}) == "0.9999\n"
