@@ -29,8 +29,7 @@ def draw_band(
     places: Sequence[float],
     values: NDArray[np.float64],
     name: str,
-    label: str = "",
-    **line: Any,
+    label: str,
 ) -> None:
     """A format's line through the means of the columns, within a band from least to most."""
     axes.fill_between(
@@ -42,7 +41,6 @@ def draw_band(
         color=COLOURS[name],
         linewidth=1.6,
         linestyle=(0, (2, 1.5)) if name == "float32" else "-",
-        label=label or name,
+        label=label,
         zorder=4 if name == "float32" else 3,
-        **line,
     )
