@@ -1,7 +1,7 @@
 """Shared parts of the pictures of several pages."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,33 @@ def plain(axes: Any, below: bool | str = True, **grid: Any) -> None:
     axes.set_axisbelow(below)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
+
+
+T = TypeVar("T")
+
+
+def front(points: Iterable[T], place: Callable[[T], tuple[float, float]]) -> list[T]:
+    """Points that no other beats in both numbers of its place, cost and error; cheap ones first."""
+    best: list[T] = []
+    for point in sorted(points, key=place):
+        if not best or place(point)[1] < place(best[-1])[1]:
+            best.append(point)
+    return best
+
+
+def draw_front(
+    axes: Any, best: Iterable[T], place: Callable[[T], tuple[float, float]], **line: Any
+) -> None:
+    """Dashed steps through the points of a front."""
+    axes.plot(
+        *zip(*map(place, best), strict=True),
+        color="#999999",
+        linewidth=1.4,
+        linestyle=(0, (4, 2)),
+        drawstyle="steps-post",
+        zorder=2,
+        **line,
+    )
 
 
 def draw_band(

@@ -16,7 +16,7 @@ from mxsafe import model
 from mxsafe.analysis import figures
 from mxsafe.synthesis import report as synthesis_report
 from mxsafe.synthesis.power import PERIOD, usual_netlist
-from studies.drawing import plain
+from studies.drawing import draw_front, front, plain
 from studies.fan_out_of_four import FO4_PS
 from studies.pages import accelerator, experiments
 from studies.pages.synthesis import own_luts, published_luts
@@ -266,12 +266,12 @@ def points(synthesis: Synthesis) -> list[Point]:
 
 
 def pareto(candidates: Iterable[Point]) -> list[Point]:
-    """The points that no other point beats in both area and error, the smallest first."""
-    front: list[Point] = []
-    for point in sorted(candidates, key=lambda point: (point.ge, point.error.relative)):
-        if not front or point.error.relative < front[-1].error.relative:
-            front.append(point)
-    return front
+    """The points that no other beats in both area and error, the smallest first."""
+    return front(candidates, _place)
+
+
+def _place(point: Point) -> tuple[float, float]:
+    return point.ge, point.error.relative
 
 
 _FILLS = {"exact": "o", "fp12": "s", "bf16": "D"}
@@ -284,17 +284,7 @@ def draw(found: Sequence[Point]) -> "Figure":
     from matplotlib.ticker import LogLocator, NullLocator
 
     axes = figure.subplots()
-    front = pareto(found)
-    axes.plot(
-        [point.ge for point in front],
-        [point.error.relative for point in front],
-        color="#999999",
-        linewidth=1.4,
-        linestyle=(0, (4, 2)),
-        drawstyle="steps-post",
-        label="Pareto front",
-        zorder=2,
-    )
+    draw_front(axes, pareto(found), _place, label="Pareto front")
     for arithmetic, marker in _FILLS.items():
         own = [point for point in found if point.arithmetic == arithmetic]
         if not own:

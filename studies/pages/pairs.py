@@ -1,7 +1,7 @@
 """Formats of both operands, from ``docs/synthesis.json`` and the products of real layers."""
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ import mxsafe as mx
 from mxsafe.analysis import figures
 from mxsafe.formats import E8M0, FORMAT_SETS, MX_FORMATS, MXFormat
 from mxsafe.synthesis.cases import PAIR_UNIT, SET_UNIT
-from studies.drawing import plain
+from studies.drawing import draw_front, front, plain
 from studies.pages.window import relative
 from studies.synthesised import find, load, usual_numbers
 from verif.data import minilm
@@ -103,13 +103,9 @@ def pairs() -> list[Pair]:
     ]
 
 
-def front(found: Sequence[Pair], cost: str) -> list[Pair]:
-    """Pairs that no other beats in both cost (``bits`` or ``ge``) and error, the cheapest first."""
-    best: list[Pair] = []
-    for pair in sorted(found, key=lambda pair: (getattr(pair, cost), pair.layer)):
-        if not best or pair.layer < best[-1].layer:
-            best.append(pair)
-    return best
+def _place(cost: str) -> Callable[[Pair], tuple[float, float]]:
+    """Where a pair is by ``bits`` or ``ge``, and its error."""
+    return lambda pair: (getattr(pair, cost), pair.layer)
 
 
 def values() -> dict[str, Any]:
@@ -123,7 +119,7 @@ def values() -> dict[str, Any]:
         "by_pair": {(pair.a, pair.w): pair for pair in found},
         "synthesised": sorted(synthesised, key=lambda pair: pair.ge or 0.0),
         "default": usual_numbers,
-        "front": front(synthesised, "ge"),
+        "front": front(synthesised, _place("ge")),
         "members": FORMAT_SETS["multi"].members,
         "sets": [
             (find(synthesis, single), find(synthesis, several, format="multi"))
@@ -177,16 +173,8 @@ def draw(found: Sequence[Pair]) -> "Figure":
         ),
     )
     for axes, (cost, label, shown) in zip(panels, costs, strict=True):
-        best = front(shown, cost)
-        axes.plot(
-            [getattr(pair, cost) for pair in best],
-            [pair.layer for pair in best],
-            color="#999999",
-            linewidth=1.4,
-            linestyle=(0, (4, 2)),
-            drawstyle="steps-post",
-            zorder=2,
-        )
+        best = front(shown, _place(cost))
+        draw_front(axes, best, _place(cost))
         for same, marker, colour in ((True, "o", "#0072b2"), (False, "D", "#d55e00")):
             own = [pair for pair in shown if (pair.a == pair.w) == same]
             axes.plot(

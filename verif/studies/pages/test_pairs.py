@@ -1,15 +1,11 @@
-"""Pairs of formats: complete, their errors, and their fronts."""
-
-from dataclasses import replace
+"""Pairs of formats: complete, and their errors."""
 
 import numpy as np
 import pytest
 
 import mxsafe as mx
 from mxsafe.synthesis.cases import PAIRS
-from studies.pages.pairs import Pair, front, pairs, product_errors
-
-PAIR = Pair(a="mxsf", w="mxsf", layer=0.01, gradient=0.01, unit=None)
+from studies.pages.pairs import Pair, pairs, product_errors
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +33,3 @@ def test_errors_are_those_of_the_product() -> None:
     expected = np.linalg.norm(product - reference) / np.linalg.norm(reference)
     assert errors["mxsf", "mxfp4_e2m1"] == expected
     assert errors["mxsf", "mxfp4_e2m1"] != errors["mxfp4_e2m1", "mxsf"]
-
-
-def test_front_drops_what_another_beats() -> None:
-    def pair(a: str, w: str, layer: float) -> Pair:
-        return replace(PAIR, a=a, w=w, layer=layer)
-
-    cheap = pair("mxfp4_e2m1", "mxfp4_e2m1", 0.1)
-    better = pair("mxfp6_e2m3", "mxfp4_e2m1", 0.05)
-    worse = pair("mxsf", "mxfp4_e2m1", 0.06)
-    best = pair("mxsf", "mxsf", 0.01)
-    assert front([best, worse, better, cheap], "bits") == [cheap, better, best]
