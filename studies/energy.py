@@ -20,13 +20,14 @@ import torch
 import mxsafe.torch as mxt
 from mxsafe.host.host import Host
 from mxsafe.host.simulated import Simulated
-from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.energy import COUNTED, work_of
 from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph
 from mxsafe.machine.program import Program
 from mxsafe.model.machine import Machine
+from mxsafe.rtl.machine.times import times_of
 from studies.energy_machines import ATTENTION, BESIDE, MACHINES, OPTIMIZERS
 from studies.pages import DOCS, keep, kept
 from studies.prose import as_help
@@ -58,7 +59,13 @@ def counted_attention(machine: MachineConfiguration) -> dict[str, int]:
     """Predicted cycles, words and accesses of attention alone on a machine."""
     block = (8, 8) if machine.scaled else None
     compiled = compile_graph(attention(), machine, block=block)
-    return dict(work_of([part.program for part in compiled.parts]).counters)
+    return _predicted(compiled, machine)
+
+
+def _predicted(compiled: Compiled, machine: MachineConfiguration) -> dict[str, int]:
+    """What all programs count together, by the times of their machine."""
+    programs = [part.program for part in compiled.parts]
+    return dict(work_of(programs, times_of(machine)).counters)
 
 
 @dataclass(frozen=True)
@@ -116,7 +123,7 @@ CASES = {
 def counted(case: Case) -> dict[str, int]:
     """Predicted cycles, words and accesses of a step."""
     step, _ = case.step()
-    return dict(work_of([part.program for part in step.compiled.parts]).counters)
+    return _predicted(step.compiled, MACHINES[case.machine])
 
 
 def interpreted(case: Case) -> dict[str, int]:

@@ -25,6 +25,7 @@ from mxsafe.host.host import Backend, Host
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.compiled import Compiled, compile_graph
+from mxsafe.machine.compiler.timing import Times
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import REGISTERS, Register, constant_registers
 from mxsafe.machine.energy import Work, work_of
@@ -136,7 +137,8 @@ _BY_TYPE: Mapping[Any, Make] = {
     Float32Layout: _float32_layout,
     Machine: lambda: Machine(SMALL_MACHINE),
     EnergyTables: EnergyTables,
-    Work: lambda: work_of([Program(_instruction().encoded(), SMALL_MACHINE)]),
+    Times: Times,
+    Work: lambda: work_of([_BY_TYPE[Program]()], Times()),
     Schedule: lambda: Schedule(_rows(), _rows().T, rows=8, columns=8),
     Profile: lambda: next(iter(PROFILES.values())),
     ConvertedBeats: _converted,

@@ -2,14 +2,17 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from mxsafe.machine.assembler import Assembler
-from mxsafe.machine.compiled import compile_graph
-from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.compiled import Compiled, compile_graph
+from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.graph import Graph
+from mxsafe.rtl.machine.times import times_of
 from verif.cli.command import run_in
 
 
@@ -51,15 +54,36 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(found["assumptions"]) == 6
 
 
-def test_a_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def compiled(machine: MachineConfiguration) -> Compiled:
+    """A linear layer of 20 rows, 48 values of k and 64 columns."""
     graph = Graph()
     graph.output("y", graph.linear(graph.input("x", (20, 48)), np.ones((64, 48), np.float32)))
-    compile_graph(graph, SMALL_MACHINE).save(tmp_path / "model.mxprog")
-    assert run_in(tmp_path, "energy", "model.mxprog", "--json") == 0
-    parts = {part["name"]: part for part in json.loads(capsys.readouterr().out)["parts"]}
+    return compile_graph(graph, machine)
+
+
+def found_in(folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
+    """What the command says of ``model.mxprog``."""
+    assert run_in(folder, "energy", "model.mxprog", "--json") == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_a_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    compiled(SMALL_MACHINE).save(tmp_path / "model.mxprog")
+    parts = {part["name"]: part for part in found_in(tmp_path, capsys)["parts"]}
     # Tiles of 8x8: three of rows, eight of columns, of 48 values of k each.
     assert parts["array"]["count"] == 24 * 64 * 48
     assert parts["array"]["each"] == 2.1149
+
+
+def test_cycles_of_the_program_s_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They are those of its units, not of the default machine's."""
+    model = compiled(FPGA_MACHINE)
+    model.save(tmp_path / "model.mxprog")
+    (part,) = model.parts
+    cycles = predict(part.program, times_of(FPGA_MACHINE)).cycles
+    assert found_in(tmp_path, capsys)["cycles"] == cycles > predict(part.program).cycles
 
 
 @pytest.mark.parametrize(
@@ -68,7 +92,8 @@ def test_a_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         (["--table", "no.json"], 1, "cannot read no.json: No such file or directory"),
         (["--sram", "7"], 2, "argument --sram: must be one of 65, 45, 28, not '7'"),
         (["--arithmetic", "window"], 1, "units must have product in a table of your own for "),
-        (["--rows", "8"], 1, "descriptor 1: "),
+        (["--rows", "8", "--data-width", "128"], 1, "descriptor 1: "),
+        (["--rows", "8"], 1, "data_width must be at most 128, the bits of a word, not 256"),
     ],
 )
 def test_what_is_refused(

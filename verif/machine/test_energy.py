@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mxsafe.machine.assembler import Assembler
+from mxsafe.machine.compiler.timing import Times, predict
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import ACCESSES
 from mxsafe.machine.energy import GROUPS, Part, Work, energy_of, work_of
@@ -102,7 +103,7 @@ def test_a_program_by_hand() -> None:
         ]
     )  # fmt: skip
     tables = EnergyTables(dram="ddr3", sram=65)
-    energy = energy_of(work_of([Program(program, DEFAULT)]), tables)
+    energy = energy_of(work_of([Program(program, DEFAULT)], Times()), tables)
     found = {part.name: part for part in energy.parts if part.count}
     read = 15.8 + 0.55 + 5.3
     vector = [access_energy(tables, "vector", way, DEFAULT) for way in ("read", "write")]
@@ -124,6 +125,16 @@ def test_a_program_by_hand() -> None:
     }
     assert energy.total == pytest.approx(sum(energy.groups[name] for name in GROUPS))
     assert energy.total == pytest.approx(sum(part.count * part.each for part in energy.parts))
+
+
+def test_cycles_of_a_memory() -> None:
+    """They are those of the times that are given, and the sentence on memory says which."""
+    make = Assembler(DEFAULT)
+    program = Program(make.assemble([make.load(buffer="vector", count_0=16)]), DEFAULT)
+    slow = Times(memory=300)
+    energy = energy_of(work_of([program, program], slow), EnergyTables())
+    assert energy.cycles == 2 * predict(program, slow).cycles > 2 * predict(program).cycles
+    assert energy.assumptions[-1] == "cycles: with a memory that answers after 300"
 
 
 def test_more_work_takes_more_energy() -> None:
@@ -210,8 +221,8 @@ def test_sources_that_there_are_not() -> None:
     with raises(ValueError, "own: units.product must be a number of pJ from 0 to 1e+09, not -1"):
         EnergyTables(own={"units": {"product": -1}})
     with raises(ValueError, "programs must have one at least"):
-        work_of([])
+        work_of([], Times())
     with raises(ValueError, "programs must be of one machine, not of several"):
-        work_of([Program(b"", DEFAULT), Program(b"", SMALL_MACHINE)])
+        work_of([Program(b"", DEFAULT), Program(b"", SMALL_MACHINE)], Times())
     with raises(ValueError, "counters must have array_busy"):
         Work(DEFAULT, {"cycles": 1})

@@ -108,11 +108,14 @@ def _own(path: Path) -> dict[str, Any]:
 
 def _run(args: Namespace) -> None:
     from mxsafe.machine.energy import energy_of, work_of
+    from mxsafe.rtl.machine.times import times_of
 
     try:
         own = {} if args.table is None else _own(args.table)
         tables = EnergyTables(dram=args.dram, sram=int(args.sram), own=own)
-        energy = energy_of(work_of(_programs(args)), tables)
+        programs = _programs(args)
+        work = work_of(programs, times_of(programs[0].configuration))
+        energy = energy_of(work, tables)
     except ValueError as error:
         raise UserError(str(error)) from None
     print(_json(args.program, energy) if args.json else shown(energy))

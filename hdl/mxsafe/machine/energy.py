@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.compiler.timing import Times, predict
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ACCESSES, DESCRIPTOR_BITS, FOLLOWING, PASSES
 from mxsafe.machine.energy_tables import (
@@ -14,7 +14,7 @@ from mxsafe.machine.energy_tables import (
     unit_energy,
 )
 from mxsafe.machine.program import Program
-from mxsafe.validation import checked
+from mxsafe.validation import Count, checked
 
 __all__ = ["COUNTED", "GROUPS", "Work", "energy_of", "work_of"]
 
@@ -42,6 +42,8 @@ class Work:
     configuration : MachineConfiguration
     counters : Mapping of str to int
         By names of `COUNTED`.
+    memory : int
+        Cycles in which memory answers, with which the cycles were predicted.
 
     Raises
     ------
@@ -51,6 +53,7 @@ class Work:
 
     configuration: MachineConfiguration
     counters: Mapping[str, int]
+    memory: Count = Times.memory
 
     def __post_init__(self) -> None:
         for name in COUNTED:
@@ -115,8 +118,14 @@ class Energy:
 
 
 @checked
-def work_of(programs: Sequence[Program]) -> Work:
+def work_of(programs: Sequence[Program], times: Times) -> Work:
     """Predicted work of programs that run one after the other.
+
+    Parameters
+    ----------
+    programs : sequence of Program
+    times : Times
+        Those of their machine: `mxsafe.rtl.machine.times.times_of`.
 
     Raises
     ------
@@ -131,10 +140,10 @@ def work_of(programs: Sequence[Program]) -> Work:
         raise ValueError("programs must be of one machine, not of several")
     counters: dict[str, int] = {}
     for program in programs:
-        predicted = predict(program)
+        predicted = predict(program, times)
         own = {name: getattr(predicted, name) for name in _COUNTERS} | predicted.accesses
         counters = {name: counters.get(name, 0) + count for name, count in own.items()}
-    return Work(programs[0].configuration, counters)
+    return Work(programs[0].configuration, counters, times.memory)
 
 
 @checked
@@ -147,7 +156,11 @@ def energy_of(work: Work, tables: EnergyTables) -> Energy:
         If the tables have no figure for one of the machine's parts.
     """
     parts = (*_off_chip(work, tables), *_on_chip(work, tables), *_core(work, tables))
-    return Energy(parts, work.counters["cycles"], tuple(assumptions_of(tables, work.configuration)))
+    assumptions = (
+        *assumptions_of(tables, work.configuration),
+        f"cycles: with a memory that answers after {work.memory}",
+    )
+    return Energy(parts, work.counters["cycles"], assumptions)
 
 
 def _off_chip(work: Work, tables: EnergyTables) -> Iterable[Part]:

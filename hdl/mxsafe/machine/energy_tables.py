@@ -201,7 +201,6 @@ def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) ->
         "of all kinds, every function for those of four",
         "not counted: what the host computes, leakage of memories, the clock while nothing moves, "
         "wires between units, control apart from the DRAM of descriptors",
-        "cycles: with the latencies of the default machine, and a memory that answers after 100",
     ]
 
 
