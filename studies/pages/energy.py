@@ -267,6 +267,16 @@ def _share_of_blocks(figures: Mapping[str, Any]) -> float:
     return 12 * block.total / whole.total
 
 
+def conversion_share(figures: Mapping[str, Any]) -> float:
+    """Largest share of conversion in the energy of a block's step, by all assumptions."""
+    found = (
+        spent(MACHINES[machine], counters, tables)
+        for (machine, *_), counters in cases(figures, "block").items()
+        for tables in TABLES.values()
+    )
+    return max(energy.parts[-1].energy / energy.total for energy in found)
+
+
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""
     found = kept("energy")
@@ -292,6 +302,7 @@ def values() -> dict[str, Any]:
             for machine in ("mxsf", "bf16")
         },
         **_beside_bf16(found),
+        "conversion": conversion_share(found),
         "exchanged": saved_with_exchange(found),
         "ratio": unit_energy(DEFAULT, "product", MACHINES["bf16"])
         / unit_energy(DEFAULT, "product", MACHINES["mxsf"]),

@@ -8,14 +8,23 @@ import pytest
 
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiler.timing import Times, predict
-from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    BF16_MACHINE,
+    BOARD_MACHINE,
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+)
 from mxsafe.machine.description import ACCESSES
 from mxsafe.machine.energy import GROUPS, Part, Work, energy_of, work_of
 from mxsafe.machine.energy_tables import (
     BUFFERS,
+    GRADED,
+    NETLISTS,
     NODES,
     SRAM_FILE,
     UNIT_FILE,
+    UNITS,
     EnergyTables,
     access_energy,
     assumptions_of,
@@ -156,6 +165,95 @@ def test_a_product_without_a_netlist() -> None:
     ):
         unit_energy(EnergyTables(), "product", window)
     assert unit_energy(EnergyTables(own={"units": {"product": 1.5}}), "product", window) == 1.5
+
+
+def test_netlists_are_of_what_is_said() -> None:
+    """What other machines are compared with is what the netlists were made of."""
+    units = json.loads(UNIT_FILE.read_text())["units"]
+    rows = {(unit["configuration"], unit["format"]): name for name, unit in units.items()}
+    seen = set()
+    for row in json.loads(SYNTHESIS.read_text())["results"]:
+        name = rows.get((row["configuration"], row["format"]))
+        if name is None or not row.get("power"):
+            continue
+        made, kind = row["parameters"], name.split()[0]
+        assert row["technology"] == "nangate45"
+        if kind == "product":
+            assert {made["rows"], made["columns"]} == {NETLISTS["unit_rows"]}
+            assert made["lanes"] == NETLISTS["array_lanes"]
+        else:
+            assert made.get("lanes", made.get("width")) == NETLISTS["vector_lanes"]
+        assert made.get("grade", NETLISTS["grade"]) == NETLISTS["grade"]
+        assert ("grade" in made) == (kind in GRADED)
+        seen.add(name)
+    assert seen == set(units)
+
+
+def stand_ins(machine: MachineConfiguration, **own: object) -> list[str]:
+    """What is assumed of a machine beside what is of the default one."""
+    usual = assumptions_of(EnergyTables(), DEFAULT)
+    told = assumptions_of(EnergyTables(own=own), machine)
+    return [one for one in told if one not in usual and not one.startswith("a product: ")]
+
+
+VECTORS = "arithmetic, function, softmax, layer_norm, rms_norm, sum, convert"
+
+
+@pytest.mark.parametrize(
+    ("machine", "sentences"),
+    [
+        (DEFAULT, []),
+        (
+            replace(DEFAULT, grade="fine"),
+            ["grade fine is taken for compact: function, softmax, layer_norm, rms_norm"],
+        ),
+        (
+            replace(DEFAULT, grade="fine", functions=(), reductions=("softmax",)),
+            ["grade fine is taken for compact: softmax"],
+        ),
+        (BF16_MACHINE, ["a conversion to bf16 is taken for one to mxsf"]),
+        (
+            MachineConfiguration(format_a="mxfp4_e2m1", format_w="mxfp4_e2m1"),
+            ["a conversion to mxfp4_e2m1 is taken for one to mxsf"],
+        ),
+        (
+            replace(DEFAULT, unit_rows=8),
+            [
+                "a sub-matrix unit of 8x8 MACs with array_lanes 4 is taken for one of 4x4 MACs "
+                "with array_lanes 4"
+            ],
+        ),
+        (
+            FPGA_MACHINE,
+            [
+                f"units for an FPGA are taken for those of standard cells: product, {VECTORS}",
+                "a sub-matrix unit of 4x4 MACs with array_lanes 2 is taken for one of 4x4 MACs "
+                "with array_lanes 4",
+                f"vector units 1 wide are taken for those 16 wide: {VECTORS}",
+                "memories smaller than all that are known are taken for such: a_scales, 512 bytes "
+                "in words of 8, for 1024 in words of 8; out_scales, 128 bytes in words of 8, for "
+                "1024 in words of 8",
+            ],
+        ),
+    ],
+)
+def test_what_is_taken_for_something_else(
+    machine: MachineConfiguration, sentences: list[str]
+) -> None:
+    assert stand_ins(machine) == sentences
+
+
+def test_nothing_stands_in_for_ones_own() -> None:
+    units = dict.fromkeys(UNITS, 1)
+    scales = {"a_scales": {"read": 1, "write": 1}}
+    (memories,) = stand_ins(FPGA_MACHINE, units=units, buffers=scales)[1:]
+    assert "a_scales" not in memories
+    assert "out_scales, 128 bytes" in memories
+
+
+def test_words_narrower_than_all_that_are_known() -> None:
+    machine = replace(BOARD_MACHINE, a_beats=2048)
+    assert "a_scales, 2048 bytes in words of 4, for 2048 in words of 8;" in stand_ins(machine)[-1]
 
 
 def test_tables_of_ones_own() -> None:

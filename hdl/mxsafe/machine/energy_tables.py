@@ -5,7 +5,7 @@ All energies are in pJ. What stands behind a number, and where it comes from, it
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from mxsafe.formats import FloatFormat, MXFormat
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.tables import GRADES
 from mxsafe.validation import checked, one_of, require_one_of, shown
 
 __all__ = ["BUFFERS", "DRAMS", "NODES", "UNITS", "EnergyTables", "own_tables"]
@@ -41,6 +42,16 @@ UNITS = ("product", "arithmetic", "function", "softmax", "layer_norm", "rms_norm
 """Work whose energy is known."""
 _LIKE = {"sum": "rms_norm"}
 """Work without a netlist of its own, and the one that it is taken for."""
+GRADED = ("function", "softmax", "layer_norm", "rms_norm")
+"""Work of units that are there in several grades."""
+NETLISTS: Mapping[str, Any] = {
+    "target": "asic",
+    "grade": GRADES[0],
+    "unit_rows": 4,
+    "array_lanes": 4,
+    "vector_lanes": 16,
+}
+"""What all netlists are of whose energies are known."""
 
 
 @cache
@@ -180,8 +191,12 @@ def unit_energy(tables: EnergyTables, name: str, configuration: MachineConfigura
 
 def _formats(c: MachineConfiguration) -> str:
     """Formats of both operands, one if they are the same."""
-    both = (cast(MXFormat | FloatFormat, fmt).name for fmt in (c.format_a, c.format_w))
-    return "_".join(dict.fromkeys(both))
+    return "_".join(dict.fromkeys((_name(c.format_a), _name(c.format_w))))
+
+
+def _name(fmt: Any) -> str:
+    """Name of a format that a configuration has settled."""
+    return cast(MXFormat | FloatFormat, fmt).name
 
 
 def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) -> list[str]:
@@ -199,9 +214,70 @@ def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) ->
         + ("; some from the table given" if "units" in tables.own else ""),
         "a sum of rows is taken for RMS normalisation, every operation of arithmetic for one "
         "of all kinds, every function for those of four",
+        *_stand_ins(tables, configuration),
         "not counted: what the host computes, leakage of memories, the clock while nothing moves, "
         "wires between units, control apart from the DRAM of descriptors",
     ]
+
+
+def _stand_ins(tables: EnergyTables, configuration: MachineConfiguration) -> Iterator[str]:
+    """What else is taken for something that there is a figure of, a sentence each."""
+    c, known = configuration, NETLISTS
+    own = tables.own.get("units", {})
+    mine = [name for name in _units_of(c) if name not in own]
+    vectors = [name for name in mine if name != "product"]
+    if mine and c.target != known["target"]:
+        yield f"units for an FPGA are taken for those of standard cells: {', '.join(mine)}"
+    graded = [name for name in mine if name in GRADED]
+    if graded and c.grade != known["grade"]:
+        yield f"grade {c.grade} is taken for {known['grade']}: {', '.join(graded)}"
+    shape, usual = (
+        f"{rows}x{rows} MACs with array_lanes {lanes}"
+        for rows, lanes in (
+            (c.unit_rows, c.array_lanes),
+            (known["unit_rows"], known["array_lanes"]),
+        )
+    )
+    if "product" in mine and shape != usual:
+        yield f"a sub-matrix unit of {shape} is taken for one of {usual}"
+    lanes = c.vector_lanes // c.vector_parts
+    if vectors and lanes != known["vector_lanes"]:
+        yield (
+            f"vector units {lanes} wide are taken for those {known['vector_lanes']} wide: "
+            f"{', '.join(vectors)}"
+        )
+    to, usual = _name(c.format_w), _units()["convert"]["format"]
+    if "convert" in mine and to != usual:
+        yield f"a conversion to {to} is taken for one to {usual}"
+    if small := list(_small_memories(tables, c)):
+        yield f"memories smaller than all that are known are taken for such: {'; '.join(small)}"
+
+
+def _units_of(c: MachineConfiguration) -> Iterator[str]:
+    """Work that a machine has units for, of `UNITS`."""
+    yield from ("product", "arithmetic")
+    yield from ("function",) if c.functions else ()
+    yield from c.reductions
+    yield from ("convert",) if c.conversions else ()
+
+
+def _buffers_of(c: MachineConfiguration) -> list[str]:
+    """Memories that a machine has, of `BUFFERS`."""
+    absent = [] if c.scaled else [name for name in BUFFERS if name.endswith("_scales")]
+    absent += [] if c.reductions else ["rows"]
+    return [name for name in BUFFERS if name not in absent]
+
+
+def _small_memories(tables: EnergyTables, c: MachineConfiguration) -> Iterator[str]:
+    """Memories that are smaller, or have narrower words, than all that there are figures of."""
+    table, own = _sram(tables.sram), tables.own.get("buffers", {})
+    for name in _buffers_of(c):
+        width, depth = memory_size(name, c)
+        size, wide = width * depth, max(width, min(table))
+        least = int(table[wide][0][0])
+        if name not in own and (size < least or width < wide):
+            taken = f"{max(size, least)} in words of {wide}"
+            yield f"{name}, {size} bytes in words of {width}, for {taken}"
 
 
 def memory_size(buffer: str, configuration: MachineConfiguration) -> tuple[int, int]:

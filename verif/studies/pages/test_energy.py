@@ -77,3 +77,14 @@ def test_what_is_exchanged_through_memory() -> None:
     low, high = map(float, energy.saved_with_exchange(counted)["SGD"].split(" to "))
     assert low <= 50 <= high  # by DDR3, which takes more to write than to read, a little more
     assert high - low < 2
+
+
+def test_the_share_of_conversion() -> None:
+    """The largest of all machines by all tables: where memories take least beside it."""
+    counted = {
+        "mxsf, block, SGD, 1": {"counters": {"words_read": 1}},
+        "bf16, block, SGD, 1": {"counters": {"words_read": 1, "convert_numbers": 2}},
+    }
+    converted, least = 2 * 16 * 0.8987, 256 * 14  # LPDDR4 takes least
+    found = energy.conversion_share(counted)
+    assert found == pytest.approx(converted / (converted + least))
