@@ -24,7 +24,9 @@ import numpy as np
 import mxsafe as mx
 import mxsafe.cli
 from mxsafe.cli.command import Command
+from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph
 from verif.bad_input.trial import Answer, bounded
 from verif.cli.command import run
@@ -128,8 +130,9 @@ def _fill(folder: Path) -> None:
     mx.save(folder / "q.npz", mx.quantize(x))
     np.save(folder / "odd.npy", np.array(["a", "b"]))
     np.savez(folder / "odd.npz", a=x)
-    for name in ("program.bin", "memory.bin"):
-        (folder / name).write_bytes(bytes(64 * (name == "memory.bin")))
+    make = Assembler(MachineConfiguration())
+    (folder / "program.bin").write_bytes(make.assemble([make.vector(to_vector=1)]))
+    (folder / "memory.bin").write_bytes(bytes(64))
     (folder / "empty").write_bytes(b"")
     (folder / "model.pt2").write_bytes(b"no model")
     (folder / "model.mxprog").write_bytes(_compiled())

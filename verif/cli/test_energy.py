@@ -91,13 +91,42 @@ def test_cycles_of_the_program_s_machine(
     [
         (["--table", "no.json"], 1, "cannot read no.json: No such file or directory"),
         (["--sram", "7"], 2, "argument --sram: must be one of 65, 45, 28, not '7'"),
-        (["--arithmetic", "window"], 1, "units must have product in a table of your own for "),
-        (["--rows", "8", "--data-width", "128"], 1, "descriptor 1: "),
-        (["--rows", "8"], 1, "data_width must be at most 128, the bits of a word, not 256"),
+        (["--table", "wrong.json"], 1, "mxsafe: wrong.json: dram must have write"),
+        (["--table", "program.bin"], 1, "mxsafe: program.bin must be "),
+        (
+            ["--arithmetic", "window"],
+            1,
+            "mxsafe: program.bin: units must have product in a table of your own for ",
+        ),
+        (["--rows", "8", "--data-width", "128"], 1, "mxsafe: program.bin: descriptor 1: "),
+        (
+            ["--rows", "8"],
+            1,
+            "mxsafe: program.bin: data_width must be at most 128, the bits of a word, not 256",
+        ),
+        (["--w-beats", "65536"], 1, "mxsafe: program.bin: buffers must have w_codes in a table "),
     ],
 )
 def test_what_is_refused(
     words: list[str], code: int, message: str, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    (folder / "wrong.json").write_text('{"dram": {"read": 4}}')
     assert run_in(folder, "energy", "program.bin", *words) == code
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("x.bin", b"", "x.bin must have one descriptor at least"),
+        ("x.bin", bytes(33), "x.bin: program must have a multiple of 32 bytes, not 33"),
+        ("x.npy", bytes(32), "x.npy: descriptor 0: opcode must be one of 1, 2, 3, 4, not 0"),
+        ("x.mxprog", b"", "x.mxprog must be a file of a compiled network: No data left in file"),
+    ],
+)
+def test_files_that_are_no_programs(
+    name: str, content: bytes, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    assert run_in(tmp_path, "energy", name) == 1
+    assert capsys.readouterr() == ("", f"mxsafe: {message}\n")

@@ -256,6 +256,18 @@ def test_words_narrower_than_all_that_are_known() -> None:
     assert "a_scales, 2048 bytes in words of 4, for 2048 in words of 8;" in stand_ins(machine)[-1]
 
 
+def test_a_buffer_that_is_larger_than_all_that_are_known() -> None:
+    large = replace(DEFAULT, w_beats=1 << 16)
+    with raises(
+        ValueError,
+        "buffers must have w_codes in a table of your own: a memory must have at most 524288 "
+        "bytes in words of at most 64, for which there are figures, not 2097152 in words of 32",
+    ):
+        access_energy(EnergyTables(), "w_codes", "read", large)
+    own = {"buffers": {"w_codes": {"read": 90, "write": 80}}}
+    assert access_energy(EnergyTables(own=own), "w_codes", "read", large) == 90
+
+
 def test_tables_of_ones_own() -> None:
     own = {
         "dram": {"read": 4, "write": 5.5, "background": 1},
@@ -309,6 +321,16 @@ def test_tables_that_are_none(content: str, message: str) -> None:
         own_tables(content, "own.json")
 
 
+def test_fields_that_are_there_twice() -> None:
+    """The last one would go before the others."""
+    with raises(
+        ValueError,
+        "own.json must be JSON of energies: the field 'sum' must be there once in an object, not "
+        "twice",
+    ):
+        own_tables('{"units": {"sum": 1, "product": 1, "sum": 2}}', "own.json")
+
+
 def test_sources_that_there_are_not() -> None:
     with raises(ValueError, "dram must be one of bitmod, ddr3, lpddr4, not 'ddr9'"):
         EnergyTables(dram="ddr9")
@@ -318,9 +340,11 @@ def test_sources_that_there_are_not() -> None:
         EnergyTables(own={"dram": {"read": 1}})
     with raises(ValueError, "own: units.product must be a number of pJ from 0 to 1e+09, not -1"):
         EnergyTables(own={"units": {"product": -1}})
-    with raises(ValueError, "programs must have one at least"):
+    with raises(ValueError, "programs must have one descriptor at least"):
         work_of([], Times())
+    with raises(ValueError, "programs must have one descriptor at least"):
+        work_of([Program(b"", DEFAULT)] * 2, Times())
     with raises(ValueError, "programs must be of one machine, not of several"):
-        work_of([Program(b"", DEFAULT), Program(b"", SMALL_MACHINE)], Times())
+        work_of([Program(bytes(32), DEFAULT), Program(b"", SMALL_MACHINE)], Times())
     with raises(ValueError, "counters must have array_busy"):
         Work(DEFAULT, {"cycles": 1})

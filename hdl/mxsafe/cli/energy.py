@@ -56,9 +56,16 @@ def _programs(args: Namespace) -> "list[Program]":
 
     data = read_bytes(args.program)
     if args.program.suffix != ".mxprog":
-        return [Program(data, machine_of(args))]
-    machine = machine_of(args) if machine_values(args) else None
-    return [part.program for part in Compiled.load(args.program, machine).parts]
+        programs = [Program(data, machine_of(args))]
+    else:
+        machine = machine_of(args) if machine_values(args) else None
+        try:
+            programs = [part.program for part in Compiled.load(args.program, machine).parts]
+        except ValueError as error:  # it names the file
+            raise UserError(str(error)) from None
+    if not any(one.data for one in programs):
+        raise UserError(f"{args.program} must have one descriptor at least")
+    return programs
 
 
 def _rows(energy: "Energy") -> Iterator[tuple[str, ...]]:
@@ -104,20 +111,22 @@ def _own(path: Path) -> dict[str, Any]:
         return own_tables(read_bytes(path).decode(), str(path))
     except UnicodeDecodeError as error:
         raise UserError(f"{path} must be text: {error}") from None
+    except ValueError as error:
+        raise UserError(str(error)) from None
 
 
 def _run(args: Namespace) -> None:
     from mxsafe.machine.energy import energy_of, work_of
     from mxsafe.rtl.machine.times import times_of
 
+    own = {} if args.table is None else _own(args.table)
+    tables = EnergyTables(dram=args.dram, sram=int(args.sram), own=own)
     try:
-        own = {} if args.table is None else _own(args.table)
-        tables = EnergyTables(dram=args.dram, sram=int(args.sram), own=own)
         programs = _programs(args)
         work = work_of(programs, times_of(programs[0].configuration))
         energy = energy_of(work, tables)
     except ValueError as error:
-        raise UserError(str(error)) from None
+        raise UserError(f"{args.program}: {error}") from None
     print(_json(args.program, energy) if args.json else shown(energy))
 
 

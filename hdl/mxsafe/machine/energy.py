@@ -132,10 +132,10 @@ def work_of(programs: Sequence[Program], times: Times) -> Work:
     CompileError
         If a machine would wait for ever.
     ValueError
-        If there is no program, they are not all of one machine, or it does not take a descriptor.
+        If there is no descriptor, they are not all of one machine, or it does not take one.
     """
-    if not programs:
-        raise ValueError("programs must have one at least")
+    if not any(program.data for program in programs):
+        raise ValueError("programs must have one descriptor at least")
     if any(program.configuration != programs[0].configuration for program in programs):
         raise ValueError("programs must be of one machine, not of several")
     counters: dict[str, int] = {}

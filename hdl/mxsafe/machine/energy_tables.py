@@ -155,11 +155,20 @@ def dram_bit(tables: EnergyTables, way: str) -> float:
 def access_energy(
     tables: EnergyTables, buffer: str, way: str, configuration: MachineConfiguration
 ) -> float:
-    """Energy of an access of one memory of a buffer."""
+    """Energy of an access of one memory of a buffer.
+
+    Raises
+    ------
+    ValueError
+        If it is larger than all that are known.
+    """
     own = tables.own.get("buffers", {}).get(buffer, {})
     if way in own:
         return float(own[way])
-    return memory_energy(tables.sram, *memory_size(buffer, configuration), way)
+    try:
+        return memory_energy(tables.sram, *memory_size(buffer, configuration), way)
+    except ValueError as error:
+        raise ValueError(f"buffers must have {buffer} in a table of your own: {error}") from None
 
 
 def unit_energy(tables: EnergyTables, name: str, configuration: MachineConfiguration) -> float:
@@ -314,11 +323,21 @@ def own_tables(text: str, name: str) -> dict[str, Any]:
         If it is anything else; the message names the file, the field and the value.
     """
     try:
-        table = json.loads(text)
+        table = json.loads(text, object_pairs_hook=_once)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{name} must be JSON of energies: {error}") from None
     _check_own(name, table)
     return dict(table)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object of JSON, each of whose fields may be there once."""
+    seen: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in seen:
+            raise ValueError(f"the field {shown(name)} must be there once in an object, not twice")
+        seen[name] = value
+    return seen
 
 
 def _check_own(name: str, table: Any) -> None:
