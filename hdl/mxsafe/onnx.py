@@ -19,13 +19,12 @@ try:
 except ImportError as error:
     raise ImportError(f"mxsafe.onnx needs the extra onnx, pip install '.[onnx]': {error}") from None
 
-from mxsafe.formats import MXFormat
 from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.composed import LACKS, Composer, RefusalError, require_kept
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
-from mxsafe.machine.named import Machine, machine_named
+from mxsafe.machine.named import Format, Machine, machine_named
 
 __all__ = ["compile", "compile_model", "legalised"]
 
@@ -78,7 +77,7 @@ def compile(
     model: "onnx.ModelProto | str | Path",
     *,
     machine: Machine = "default",
-    format: str | MXFormat | None = None,
+    format: Format | None = None,
     block: int | tuple[int, int] | None = None,
     arithmetic: Literal["exact", "fp12", "window", "bf16"] | None = None,
     keep: Collection[str] = (),

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mxsafe.formats import BF16, MX_FORMATS
+from mxsafe.formats import BF16, FP12_E4M7, MX_FORMATS
 from mxsafe.machine.configuration import (
     BF16_MACHINE,
     FUNCTIONS,
@@ -14,6 +14,7 @@ from mxsafe.machine.configuration import (
 )
 from mxsafe.machine.named import machine_named
 from mxsafe.rtl.vector import activation
+from verif.support.tests import raises
 
 
 def test_functions_are_those_of_the_hardware() -> None:
@@ -57,7 +58,8 @@ def test_what_follows_from_the_arithmetic_need_not_be_said() -> None:
     fp4 = resized(SMALL_MACHINE, format_w="mxfp4_e2m1", conversions="blocks")
     assert resized(fp4, arithmetic="window").conversion_format.name == "mxfp4_e2m1"
     assert resized(fp4, arithmetic="window").conversions == ("blocks",)
-    assert machine_named("small", arithmetic="bf16") == small
+    for fmt in (None, BF16, "bf16", "BF16"):
+        assert machine_named("small", fmt, "bf16") == small
     assert MachineConfiguration(rows=4).conversions == ("blocks",)
 
 
@@ -114,6 +116,11 @@ def test_formats_and_parts_are_settled() -> None:
             {"arithmetic": "bf16", "w_beats": 65536},
             "w_beats must be an integer from 4 to 32768, not 65536",
         ),
+        ({"format_a": BF16}, "format_a must be a format with scales with arithmetic exact, not"),
+        (
+            {"arithmetic": "bf16", "format_a": FP12_E4M7},
+            "format_a must be bf16 with arithmetic bf16, not fp12",
+        ),
         ({"format_a": "nvfp4"}, "format_a must have scales of "),
         ({"arithmetic": "fp12", "format_w": "mxint8"}, "format_w must"),
         ({"data_width": 48}, "data_width must be one of 32, 64, 128, 256, 512, 1024, not 48"),
@@ -135,6 +142,13 @@ def test_formats_and_parts_are_settled() -> None:
 def test_errors(given: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match="^" + message.replace("*", r"\*")):
         MachineConfiguration(**given)
+
+
+def test_a_format_of_another_kind() -> None:
+    with raises(TypeError, "format must be a name or an MXFormat, not FloatFormat"):
+        machine_named("small", FP12_E4M7)
+    with raises(ValueError, "format must be bf16 with arithmetic bf16, not fp12"):
+        machine_named("small", FP12_E4M7, "bf16")
 
 
 def test_other_sizes() -> None:

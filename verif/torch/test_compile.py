@@ -12,6 +12,7 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 mxt = pytest.importorskip("mxsafe.torch")
 
+from mxsafe.formats import BF16  # noqa: E402
 from mxsafe.host.host import Host  # noqa: E402
 from mxsafe.host.simulated import Simulated  # noqa: E402
 from mxsafe.machine.compiled import Compiled  # noqa: E402
@@ -359,6 +360,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["compile", "model.pt2", "--out", "bf16.mxprog", "--arithmetic", "bf16"]
     assert run_in(tmp_path, *words) == 0
     assert capsys.readouterr().out == mxt.compile(model, (x,), arithmetic="bf16").report() + "\n"
+    same = mxt.compile(model, (x,), format=BF16, arithmetic="bf16").report() + "\n"
+    assert run_in(tmp_path, *words, "--force", "--format", "bf16") == 0
+    assert capsys.readouterr().out == same
+    assert run_in(tmp_path, *words[:4], "--force", "--format", "bf16") == 2
+    wrong = "format must be a format with scales with arithmetic exact, not bf16"
+    assert capsys.readouterr().err == f"mxsafe: {wrong}\n"
     assert run_in(tmp_path, *words, "--force", "--block", "64") == 1
     assert "block must be None with arithmetic bf16" in capsys.readouterr().err
     assert run_in(tmp_path, *words, "--force", "--format", "mxsf") == 2

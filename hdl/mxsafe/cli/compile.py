@@ -8,7 +8,7 @@ from mxsafe.cli.arguments import UsageError, UserError, format_of, parse_block, 
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import BF16, MX_FORMATS
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.named import machine_named
 
@@ -36,9 +36,9 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--format",
-        type=format_of(MX_FORMATS),
+        type=format_of({**MX_FORMATS, BF16.name: BF16}),
         metavar="FORMAT",
-        help="format of both operands (default: those of the machine)",
+        help="format of both operands, bf16 with arithmetic bf16 (default: those of the machine)",
     )
     parser.add_argument(
         "--keep",

@@ -215,14 +215,16 @@ class MachineConfiguration:
 
     def _format(self, name: str, given: MXFormat | FloatFormat | str | None) -> Any:
         """A format of operands as the arithmetic takes it."""
+        if isinstance(given, str) and given.lower() == BF16.name:  # as others are named
+            given = BF16
         if not self.scaled:
-            if given not in (None, BF16, BF16.name):
+            if given not in (None, BF16):
                 raise ValueError(
                     f"{name} must be {BF16.name} with arithmetic {self.arithmetic}, "
                     f"not {getattr(given, 'name', given)}"
                 )
             return BF16
-        if given in (BF16, BF16.name):
+        if given == BF16:
             raise ValueError(
                 f"{name} must be a format with scales with arithmetic {self.arithmetic}, "
                 f"not {BF16.name}"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mxsafe.formats import MXFormat
+from mxsafe.formats import FloatFormat, MXFormat
 from mxsafe.machine.configuration import (
     FPGA_MACHINE,
     SMALL_MACHINE,
@@ -18,11 +18,13 @@ MACHINES = {
 }
 """Machines by name."""
 Machine = MachineConfiguration | str
+Format = MXFormat | FloatFormat | str
+"""Format of operands: `BF16`, or its name, with arithmetic ``bf16``, and an MX format else."""
 
 
 @checked
 def machine_named(
-    machine: Machine, format: str | MXFormat | None = None, arithmetic: str | None = None
+    machine: Machine, format: Format | None = None, arithmetic: str | None = None
 ) -> MachineConfiguration:
     """A machine by its name, perhaps with another format and arithmetic.
 

@@ -6,10 +6,9 @@ from typing import Any, Literal
 import torch
 from torch.export import ExportedProgram
 
-from mxsafe.formats import MXFormat
 from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.named import Machine, machine_named
+from mxsafe.machine.named import Format, Machine, machine_named
 from mxsafe.torch._export import legalised
 from mxsafe.validation import checked, shown
 
@@ -22,7 +21,7 @@ def compile(
     examples: Sequence[Any] | Mapping[str, Any],
     *,
     machine: Machine = "default",
-    format: str | MXFormat | None = None,
+    format: Format | None = None,
     block: int | tuple[int, int] | None = None,
     arithmetic: Literal["exact", "fp12", "window", "bf16"] | None = None,
     keep: Collection[str] = (),
@@ -37,8 +36,9 @@ def compile(
         Its inputs, by their places or by their names; shapes of the program are theirs.
     machine : str or MachineConfiguration
         ``default``, ``small``, ``fpga``, or any sizes.
-    format : str or MXFormat, optional
-        Of both operands of all products; by default that of the machine.
+    format : str, MXFormat or FloatFormat, optional
+        Of both operands of all products; by default that of the machine. With arithmetic ``bf16``
+        it can only be ``bf16``.
     block : int or tuple of int, optional
         64, along the sums of products, the default, or tiles of ``(8, 8)``. With arithmetic
         ``bf16`` there are none.

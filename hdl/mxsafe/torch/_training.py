@@ -11,13 +11,12 @@ import torch
 from numpy.typing import NDArray
 from torch.export import ExportedProgram
 
-from mxsafe.formats import MXFormat
 from mxsafe.machine.compiled import Compiled, Port, Resident, Run, compile_graph
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph, Value
-from mxsafe.machine.named import Machine, machine_named
+from mxsafe.machine.named import Format, Machine, machine_named
 from mxsafe.machine.updates import AdamW, Optimiser, Sgd, Trained
 from mxsafe.model.graph import GraphModel
 from mxsafe.torch._compile import exported
@@ -396,7 +395,7 @@ def compile_step(
     examples: Sequence[Any],
     *,
     machine: Machine = "default",
-    format: str | MXFormat | None = None,
+    format: Format | None = None,
     arithmetic: Literal["exact", "fp12", "window", "bf16"] | None = None,
     parts: PositiveInteger = 1,
     engine: Literal["interpreter", "model"] | Run = "interpreter",
@@ -420,8 +419,9 @@ def compile_step(
         Inputs of the model, then a target that a step would take; shapes of the program are theirs.
     machine : str or MachineConfiguration
         ``default``, ``small``, ``fpga``, or any sizes.
-    format : str or MXFormat, optional
-        Of both operands of all products; by default that of the machine.
+    format : str, MXFormat or FloatFormat, optional
+        Of both operands of all products; by default that of the machine. With arithmetic ``bf16``
+        it can only be ``bf16``.
     arithmetic : {"exact", "fp12", "window", "bf16"}, optional
         Of the array; by default that of the machine. With ``window`` sums of more than 4,096
         products, over features or over rows of the batch, are those of parts of 4,096, added in
