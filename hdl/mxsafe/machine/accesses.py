@@ -60,17 +60,18 @@ def accesses_of(
     return {name: found[name] for name in ACCESSES}
 
 
-def _name(kind: str, field: str, fields: Fields) -> str:
+def name_in(kind: str, field: str, fields: Fields) -> str:
+    """Name of what a field of a descriptor says."""
     return DESCRIPTORS[kind].field(field).name_of(fields[field])
 
 
-def _places(fields: Fields) -> int:
+def places_of(fields: Fields) -> int:
     """Places of a buffer that LOAD or STORE reaches."""
     return prod(fields[f"count_{loop}"] for loop in range(4))
 
 
 def _load(fields: Fields, configuration: MachineConfiguration) -> Counter[str]:
-    buffer, places = _name("load", "buffer", fields), _places(fields)
+    buffer, places = name_in("load", "buffer", fields), places_of(fields)
     if buffer == "vector":
         return Counter({"vector_written_load": places * (_VECTOR_WORDS if fields["widen"] else 1)})
     return Counter({f"{buffer}_written": places * (_ENTRIES if "scales" in buffer else 1)})
@@ -78,7 +79,7 @@ def _load(fields: Fields, configuration: MachineConfiguration) -> Counter[str]:
 
 def _store(fields: Fields, configuration: MachineConfiguration) -> Counter[str]:
     # A word is read with the others of its beat.
-    buffer, places = _name("store", "buffer", fields), _places(fields)
+    buffer, places = name_in("store", "buffer", fields), places_of(fields)
     if buffer == "vector":
         return Counter({"vector_read_store": places * _VECTOR_WORDS})
     words = configuration.beat_words if "codes" in buffer else _ENTRIES
@@ -104,9 +105,9 @@ def _vector(fields: Fields, configuration: MachineConfiguration) -> Counter[str]
     found = Counter({"vector_read_x": rows * beats * _VECTOR_WORDS})
     for field in ("arithmetic", "function"):
         if fields[field]:
-            found[f"{field}_{_name('vector', field, fields)}"] = rows * beats
+            found[f"{field}_{name_in('vector', field, fields)}"] = rows * beats
     if fields["reduction"]:
-        reduction, sweep = (_name("vector", field, fields) for field in ("reduction", "sweep"))
+        reduction, sweep = (name_in("vector", field, fields) for field in ("reduction", "sweep"))
         found[f"{reduction}_{sweep}"] = rows * beats
     found["vector_read_y"] = _second_reads(fields, configuration) * rows * _VECTOR_WORDS
     if fields["affine"]:
@@ -133,7 +134,7 @@ def _converted(
     fields: Fields, results: int, configuration: MachineConfiguration
 ) -> Mapping[str, int]:
     c = configuration
-    target, kind = (_name("vector", field, fields) for field in ("target", "convert"))
+    target, kind = (name_in("vector", field, fields) for field in ("target", "convert"))
     beats = -(-results // c.lanes)
     span = c.tile_beats if kind == "tiles" else c.block_beats
     entries = c.entries(beats, span)

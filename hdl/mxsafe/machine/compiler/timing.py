@@ -5,14 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from mxsafe.machine.accesses import accesses_of
+from mxsafe.machine.accesses import accesses_of, name_in, places_of
 from mxsafe.machine.compiler.emitter import Emitter, Step
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
     ARITHMETIC,
     DESCRIPTOR_BITS,
-    DESCRIPTORS,
     LOAD_BUFFERS,
     MOST_TOKENS,
     PASSES,
@@ -225,7 +224,7 @@ class Engines:
         if step.kind in _BUFFERS:
             of_vectors = step.fields["buffer"] == _BUFFERS[step.kind]["vector"]
             pace = times.pace if of_vectors else times.move
-            words = max(_words(step, self.configuration) * self.word, _places(step) * pace)
+            words = max(_words(step, self.configuration) * self.word, places_of(step.fields) * pace)
             begins = max(start + times.memory, self.bus[step.kind])
             if step.kind == "load":
                 for first, last in self.fetches:  # they come over the same bus
@@ -401,7 +400,7 @@ def vector_clocks(
     beats, rows = fields["beats"], fields["rows"]
     clocks = times.queue + times.vector
     clocks += times.arithmetic * bool(fields["arithmetic"] or fields.get("affine"))
-    is_narrow = _name("function", fields) in times.narrow_functions
+    is_narrow = name_in("vector", "function", fields) in times.narrow_functions
     clocks += (times.narrow if is_narrow else times.function) * bool(fields["function"])
     narrow = times.narrow_pace * is_narrow
     pace = max(times.pace, times.parts * narrow)
@@ -414,10 +413,10 @@ def vector_clocks(
             ("layer_norm", "squares"): times.rms_norm,
             ("rms_norm", "squares"): times.rms_norm,
         }
-        stage = _name("reduction", fields), _name("sweep", fields)
+        stage = name_in("vector", "reduction", fields), name_in("vector", "sweep", fields)
         clocks += beats * max(pace, narrow) + fields["ends"] * found.get(stage, 0)
     elif fields["reduction"]:
-        name = _name("reduction", fields)
+        name = name_in("vector", "reduction", fields)
         # The first row enters the memory; then passes of rows follow one another. First parts of
         # beats come as they are read, the others from memories.
         passes = PASSES[name]
@@ -451,17 +450,7 @@ def _shared_reads(fields: Mapping[str, int], configuration: MachineConfiguration
     )
 
 
-def _name(field: str, fields: Mapping[str, int]) -> str:
-    return DESCRIPTORS["vector"].field(field).name_of(fields[field])
-
-
 def _words(step: Step, configuration: MachineConfiguration) -> int:
     """Words of memory that LOAD or STORE moves."""
     own = step.fields
     return run_words(own, configuration) * own["count_1"] * own["count_2"] * own["count_3"]
-
-
-def _places(step: Step) -> int:
-    """Words of its buffer."""
-    own = step.fields
-    return own["count_0"] * own["count_1"] * own["count_2"] * own["count_3"]
