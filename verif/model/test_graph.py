@@ -1,5 +1,6 @@
 """Graphs: the program has the bits of the model, and the model has the meaning of float64."""
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Literal
 
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from mxsafe.machine.compiled import compile_graph
+from mxsafe.machine.compiler.planning import planned
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.gradients import gradients
 from mxsafe.machine.graph import Graph, Value
@@ -64,6 +66,31 @@ def test_gradients_of_any_size(seed: int) -> None:
         assert gradient.shape == value.shape
         g.output(f"gradient of {value.name}", gradient)
     assert require_same(g, seed, (8, 8)) > features
+
+
+@pytest.mark.parametrize("empty", [0.0, 1.0], ids=["zeros", "numbers"])
+def test_a_vector_that_is_added_behind_another_row(empty: float) -> None:
+    """As patches behind a class token have it, whose row is multiplied by 0, or is there too."""
+    rows, features, g = 25, 16, Graph()
+    x, weight = g.input("x", (rows, 40)), g.input("weight", (features, 40))
+    bias, zero = g.input("bias", (features,)), g.constant(np.zeros(1, "f4"))
+    places = np.tile(np.arange(features), (rows, 1))
+    places[0] = features
+    mask = np.ones((rows, features), "f4")
+    mask[0] = empty
+    y = g.multiply(g.add(g.linear(x, weight), g.gather([bias, zero], places)), mask)
+    norm = g.norm("layer_norm", g.linear(g.function("gelu", y), g.input("next", (24, features))))
+    wanted = [weight, bias, y]
+    found = gradients(g, {norm: g.input("seed", norm.shape)}, wanted)
+    for value, gradient in zip(("weight", "bias", "y"), found, strict=True):
+        g.output(value, gradient)
+    exact = evaluate(g, {name: one.astype("f8") for name, one in numbers(g, 5).items()})
+    np.testing.assert_allclose(exact["bias"], (exact["y"] * mask)[1:].sum(0), rtol=1e-9)
+    assert require_same(g, 5, (8, 8)) > rows * features
+    plan = planned(g, MachineConfiguration(), (8, 8), {}, tight=False)
+    made = Counter(id(one.product.value) for one in plan.kernels if one.product is not None)
+    # Only where no zeros are beside it, rows are in tiles of their own, and all is made again.
+    assert (max(made.values()) > 1) == (empty != 0)
 
 
 GAIN = np.linspace(0.5, 2, 6, dtype="f4")

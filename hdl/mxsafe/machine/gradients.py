@@ -274,7 +274,8 @@ class _Backward:
         if count > (shape[-1] if shape else 1) or (np.diff(each, axis=0) != 1).any():
             parts = [g.gather([dy], each[:, at].reshape(shape)) for at in range(copies)]
             return self._added(parts)
-        ones = g.constant(np.ones((1, 1, copies), np.float32))
+        each = _with_rows_of_zeros(dy, each)
+        ones = g.constant(np.ones((1, 1, each.shape[1]), np.float32))
         made = g.product(g.gather([dy], each[None]), ones, f"gradient of {name}")
         return g.reshape(made, shape)
 
@@ -287,6 +288,31 @@ class _Backward:
                 for at, one in enumerate(parts[:half])
             ]
         return parts[0]
+
+
+def _with_rows_of_zeros(dy: Value, each: Indices) -> Indices:
+    """Elements that are added up, and those of other rows if they are zeros and not many.
+
+    Rows that begin anywhere are in other tiles than those of the whole tensor. For these alone
+    all that it is made of would be computed once more, in the other orientation.
+    """
+    count, copies = each.shape
+    whole = np.arange(dy.size).reshape(-1, dy.shape[-1]).T
+    if len(whole) != count or not copies < whole.shape[1] < 2 * copies:
+        return each
+    others = np.full(dy.size, True)
+    others[each] = False
+    is_of_columns = (each % count == np.arange(count)[:, None]).all()
+    return whole if is_of_columns and _is_zero(dy, others) else each
+
+
+def _is_zero(value: Value, some: NDArray[np.bool_]) -> bool:
+    """Whether some elements were multiplied by 0."""
+    return value.detail == "multiply" and any(
+        one.data is not None and one.size == value.size and not one.data.reshape(-1)[some].any()
+        for one in value.inputs
+        if one.op == "constant"
+    )
 
 
 def _finite(value: Value) -> bool:
