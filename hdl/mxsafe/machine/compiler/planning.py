@@ -181,7 +181,8 @@ def _kept(
     ]
     for one in states:  # vectors are read along lanes
         p = natural(one.old)
-        one.placements += [p.turned()] if p.matrices * p.lanes == 1 else []
+        if p.matrices * p.lanes == 1 and not _is_row(one.new):
+            one.placements.append(p.turned())
     while True:
         made = Plan(graph, configuration, block, apart, states, tight=tight)
         made.plan()
@@ -198,6 +199,22 @@ def _kept(
                 state.placements.append(found)
             elif state in states:
                 states.remove(state)
+
+
+def _is_row(value: Value) -> bool:
+    """Whether it is made of a row of something larger, which is there along beats."""
+    seen: set[int] = set()
+    waiting = [value]
+    while waiting:
+        one = waiting.pop()
+        if id(one) in seen or one.size != value.size or one.of_host:
+            continue
+        seen.add(id(one))
+        if one.op == "gather" and any(source.size > one.size for source in one.inputs):
+            return True
+        if one.op in ("arithmetic", "function", "gather"):
+            waiting += one.inputs
+    return False
 
 
 def _joined(value: Value) -> Iterator[Value]:
