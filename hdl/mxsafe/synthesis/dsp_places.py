@@ -12,9 +12,9 @@ columns.
 """
 
 import re
-from argparse import ArgumentParser
+import sys
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 
@@ -70,25 +70,17 @@ def dsp_places(cells: Iterable[str]) -> dict[str, str]:
     return places
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read a flat netlist, and write it with places of its DSP blocks."""
-    parser = ArgumentParser(
-        prog="python -m mxsafe.synthesis.dsp_places",
-        description="Give the DSP blocks of an array's sub-matrix units places on an LFE5U-85F, "
-        "the one device whose places are known here.",
-    )
-    parser.add_argument(
-        "netlist", type=Path, metavar="NETLIST.json", help="flat, by Yosys's write_json; changed"
-    )
-    file = parser.parse_args(arguments).netlist
-    netlist = read_netlist(file, of_cells=("attributes",))
-    for module in netlist["modules"].values():
+def main(netlist: str) -> None:
+    """Give the DSP blocks of a flat netlist, a file of Yosys's ``write_json``, places in it."""
+    file = Path(netlist)
+    whole = read_netlist(file, of_cells=("attributes",))
+    for module in whole["modules"].values():
         cells = module["cells"]
         blocks = (name for name, cell in cells.items() if cell["type"] == DSP)
         for name, place in dsp_places(blocks).items():
             cells[name]["attributes"]["BEL"] = place
-    write_json(file, netlist)
+    write_json(file, whole)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -10,8 +10,8 @@ drive a pin of each instance.
 """
 
 import json
-from argparse import ArgumentParser
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -100,25 +100,26 @@ def _inputs(module: dict[str, Any]) -> Iterator[int]:
             yield from (bit for bit in port["bits"] if isinstance(bit, int))
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read a netlist, add trees to each of its modules and write it."""
-    parser = ArgumentParser(
-        prog="python -m mxsafe.synthesis.fanout",
-        description="Add balanced trees of buffers to a mapped netlist.",
-    )
-    parser.add_argument("source", type=Path, metavar="NETLIST.json", help="by Yosys")
-    parser.add_argument("target", type=Path, metavar="RESULT.json", help="the one with buffers")
-    parser.add_argument("sinks", type=int, metavar="SINKS", help="most pins that a net drives")
-    parser.add_argument("cell", metavar="CELL", help="the buffer")
-    given = parser.parse_args(arguments)
-    netlist = json.loads(given.source.read_text())
+def main(source: str, target: str, sinks: str, cell: str) -> None:
+    """Read a netlist, add trees to each of its modules and write it.
+
+    Parameters
+    ----------
+    source, target : str
+        Files: by Yosys, and with buffers.
+    sinks : str
+        Most pins that a net drives.
+    cell : str
+        The buffer.
+    """
+    netlist = json.loads(Path(source).read_text())
     for name, module in netlist["modules"].items():
         if not int(module["attributes"].get("blackbox", "0"), 2):
             inside = not int(module["attributes"].get("top", "0"), 2)
-            buffers = add_trees(module, given.sinks, given.cell, inside=inside)
+            buffers = add_trees(module, int(sinks), cell, inside=inside)
             print(f"{name}: {buffers} buffers")
-    given.target.write_text(json.dumps(netlist))
+    Path(target).write_text(json.dumps(netlist))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -6,9 +6,8 @@ writes, in which every cell has its place. Flattening has kept instances in the 
 
 import re
 import sys
-from argparse import ArgumentParser
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -81,21 +80,14 @@ def _rows(tiles: Mapping[tuple[int, int], Counter[str]]) -> list[str]:
     ]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read a placed netlist and write its floor plan."""
-    parser = ArgumentParser(
-        prog="python -m mxsafe.synthesis.floor_plan",
-        description="Tell which part of a sub-matrix unit or an array fills each tile of an FPGA.",
-    )
-    parser.add_argument("netlist", type=Path, metavar="PLACED.json", help="by nextpnr's --write")
-    parser.add_argument("plan", type=Path, metavar="FLOOR_PLAN.json")
-    options = parser.parse_args(arguments)
+def main(netlist: str, plan: str) -> None:
+    """Read a placed netlist of nextpnr's ``--write`` and write its floor plan, both files."""
     try:
-        found = floor_plan(read_netlist(options.netlist, of_cells=("attributes",)))
+        found = floor_plan(read_netlist(Path(netlist), of_cells=("attributes",)))
     except ValueError as error:
-        sys.exit(f"{options.netlist}: {error}")
-    write_json(options.plan, found)
+        sys.exit(f"{netlist}: {error}")
+    write_json(Path(plan), found)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -8,7 +8,7 @@ inputs and what they take for outputs, which are timed and loaded like all other
 
 import json
 import re
-from argparse import ArgumentParser
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -100,26 +100,26 @@ def read_macros(text: str) -> list[Macro]:
     return [Macro(**entry) for entry in json.loads(text)]
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read a netlist, take memories out of its top and write it, and what they were."""
-    parser = ArgumentParser(
-        prog="python -m mxsafe.synthesis.memories",
-        description="Take memories out of the top of a netlist.",
-    )
-    parser.add_argument("source", type=Path, metavar="NETLIST.json", help="by Yosys")
-    parser.add_argument("target", type=Path, metavar="RESULT.json", help="the one without them")
-    parser.add_argument("listed", type=Path, metavar="MACROS.json", help="what they were")
-    parser.add_argument("top", metavar="TOP", help="module that they are in")
-    parser.add_argument("kinds", nargs="+", metavar="MODULE", help="that is a memory")
-    given = parser.parse_args(arguments)
-    netlist = json.loads(given.source.read_text())
-    macros = detach(netlist["modules"][given.top], given.kinds)
-    for kind in given.kinds:
+def main(source: str, target: str, listed: str, top: str, *kinds: str) -> None:
+    """Read a netlist, take memories out of its top and write it, and what they were.
+
+    Parameters
+    ----------
+    source, target, listed : str
+        Files: by Yosys, the one without memories, and what they were.
+    top : str
+        Module that they are in.
+    *kinds : str
+        Modules that are memories.
+    """
+    netlist = json.loads(Path(source).read_text())
+    macros = detach(netlist["modules"][top], kinds)
+    for kind in kinds:
         netlist["modules"].pop(kind, None)
-    given.target.write_text(json.dumps(netlist))
-    given.listed.write_text(json.dumps([asdict(macro) for macro in macros]))
-    print(f"{given.top}: {len(macros)} memories")
+    Path(target).write_text(json.dumps(netlist))
+    Path(listed).write_text(json.dumps([asdict(macro) for macro in macros]))
+    print(f"{top}: {len(macros)} memories")
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

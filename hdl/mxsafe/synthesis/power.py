@@ -563,13 +563,13 @@ def _taken_apart(rows: Sequence[str], widths: Mapping[str, int]) -> dict[str, Bi
     return found
 
 
-def main(arguments: Sequence[str]) -> None:
+def main(step: str) -> None:
     """Take a step of the recipe in the folder that is the current one."""
     try:
-        {"prepare": _prepare, "sum": _sum}[arguments[0]](Path())
+        {"prepare": _prepare, "sum": _sum}[step](Path())
     except (PowerError, ValueError) as error:
         sys.exit(f"power: {error}")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(*sys.argv[1:])

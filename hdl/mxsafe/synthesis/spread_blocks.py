@@ -14,9 +14,9 @@ alone. Blocks that have places in the netlist keep them.
 """
 
 import re
-from argparse import ArgumentParser
+import sys
 from collections import defaultdict
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Mapping
 from itertools import product
 from pathlib import Path
 from typing import NamedTuple
@@ -118,29 +118,23 @@ def spread_blocks(
     return places
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Read a placement and its netlist, and write the netlist with places of its blocks."""
-    parser = ArgumentParser(
-        prog="python -m mxsafe.synthesis.spread_blocks",
-        description="Spread memories and multipliers of a first placement over an LFE5U-85F, "
-        "the one device whose places are known here.",
-    )
-    parser.add_argument(
-        "placed", type=Path, metavar="PLACED.json", help="by nextpnr's --no-route and --write"
-    )
-    parser.add_argument(
-        "netlist", type=Path, metavar="NETLIST.json", help="what was placed; changed"
-    )
-    files = parser.parse_args(arguments)
-    netlist = read_netlist(files.netlist, of_cells=("attributes",))
+def main(placed: str, netlist: str) -> None:
+    """Give blocks of a netlist places, by a first placement: both files of nextpnr and Yosys.
+
+    Parameters
+    ----------
+    placed : str
+        By nextpnr's ``--no-route`` and ``--write``.
+    netlist : str
+        What was placed; changed.
+    """
+    whole = read_netlist(Path(netlist), of_cells=("attributes",))
     cells = {
-        name: cell
-        for module in netlist["modules"].values()
-        for name, cell in module["cells"].items()
+        name: cell for module in whole["modules"].values() for name, cell in module["cells"].items()
     }
     found: dict[str, dict[str, tuple[int, int]]] = defaultdict(dict)
     tables = 0
-    for module in read_netlist(files.placed, of_cells=("attributes",))["modules"].values():
+    for module in read_netlist(Path(placed), of_cells=("attributes",))["modules"].values():
         for name, cell in module["cells"].items():
             tables += cell["type"] == _LOGIC
             place = _PLACE.match(str(cell["attributes"].get("NEXTPNR_BEL", "")))
@@ -148,14 +142,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if place and mine and cell["type"] in _SITES and "BEL" not in mine["attributes"]:
                 found[cell["type"]][name] = (int(place[1]), int(place[2]))
     if not found:
-        parser.error(f"{files.placed} has no placed memory or multiplier of {files.netlist}")
+        sys.exit(f"{placed} has no placed memory or multiplier of {netlist}")
     taken = {cell["attributes"].get("BEL") for cell in cells.values()}
     columns = columns_for(tables)
-    for kind, placed in found.items():
-        for name, site in spread_blocks(placed, kind, taken, columns).items():
+    for kind, blocks in found.items():
+        for name, site in spread_blocks(blocks, kind, taken, columns).items():
             cells[name]["attributes"]["BEL"] = site
-    write_json(files.netlist, netlist)
+    write_json(Path(netlist), whole)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
