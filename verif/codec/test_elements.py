@@ -206,11 +206,6 @@ def test_the_seam_rounds_up_to_e2m5() -> None:
     assert mx.encode(0.24, "mxsf") == 0x20
 
 
-def test_minus_two_of_mxint8_decodes_but_is_never_produced() -> None:
-    assert mx.decode(0x80, "mxint8") == -2.0
-    assert mx.encode([-2.0, -1e9], "mxint8").tolist() == [0x81, 0x81]
-
-
 def test_signs_of_zero() -> None:
     tiny = np.array([0.0, -0.0, 1e-9, -1e-9])
     assert mx.encode(tiny, "mxsf").tolist() == [0, 0x80, 0, 0x80]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import mxsafe as mx
 from mxsafe.codec.packing import Layout, from_bytes, pack_codes, to_bytes, unpack_codes
-from mxsafe.formats import MX_FORMATS
+from mxsafe.formats import BLOCK_FORMATS
 from verif.support.quantized import assert_same
 from verif.support.tests import raises
 
@@ -45,7 +45,7 @@ def test_only_the_last_axis_is_packed() -> None:
     np.testing.assert_array_equal(unpack_codes(packed, 6, 10), codes)
 
 
-@pytest.mark.parametrize("name", MX_FORMATS)
+@pytest.mark.parametrize("name", BLOCK_FORMATS)
 @pytest.mark.parametrize(
     ("shape", "blocking"),
     [
@@ -64,7 +64,9 @@ def test_there_and_back(name: str, shape: tuple[int, ...], blocking: dict[str, A
     for layout in LAYOUTS:
         data = to_bytes(q, layout)
         for raw in (data, data.tobytes()):
-            back = from_bytes(raw, name, shape, layout=layout, **blocking)
+            back = from_bytes(
+                raw, name, shape, layout=layout, tensor_scale=q.tensor_scale, **blocking
+            )
             assert_same(back, q)
 
 

@@ -13,7 +13,7 @@ import safetensors.numpy
 
 import mxsafe as mx
 from mxsafe import model
-from mxsafe.formats import MX_FORMATS, FloatFields, FloatFormat, MXFormat
+from mxsafe.formats import BLOCK_FORMATS, FloatFields, FloatFormat, MXFormat
 from verif.support.quantized import assert_same
 from verif.support.tests import raises
 
@@ -24,7 +24,9 @@ def tensors() -> dict[str, mx.QuantizedTensor]:
     """One of every format, in blocks of every kind, with NaN blocks."""
     x = np.random.default_rng(1).standard_normal((3, 9, 13)).astype(np.float32)
     x[0, 0, 0] = np.nan
-    found = {name: mx.quantize(x, name, block=4) for name in MX_FORMATS}
+    found = {name: mx.quantize(x, name, block=4) for name in BLOCK_FORMATS}
+    for scale in (np.finfo(np.float32).max, np.finfo(np.float32).smallest_subnormal):
+        found[f"scale {scale}"] = mx.quantize(x, "nvfp4", tensor_scale=scale)
     found["columns"] = mx.quantize(x, block=5, axis=0)
     found["tiles"] = mx.quantize(x, "mxfp6_e3m2", block=(8, 8))
     found["transposed"] = mx.quantize(x[0], "mxfp4_e2m1", block=4).T
