@@ -12,8 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
-from typing import Any, NamedTuple, cast
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, cast
 
 import numpy as np
 import torch
@@ -464,19 +464,29 @@ _CHANNELS, _BATCH = (1, 2, 0), (1, 0, 2)
 _INPUTS, _OUTPUTS = (0, 2, 1), (0, 1, 2)
 
 
-class _Images(NamedTuple):
-    """The convolution of images with filters."""
+@dataclass(frozen=True)
+class _Convolved:
+    """A convolution, or a gradient of one; `axes` are those of both operands and the result."""
 
     geometry: Geometry
+    shape: torch.Size | None = None
+    """Of a gradient."""
+    axes: ClassVar[tuple[tuple[int, int, int], ...]]
 
     def values_a(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return _grouped(t, quantiser, self.geometry[3], _CHANNELS)
+        return _grouped(t, quantiser, self.geometry[3], self.axes[0])
 
     def values_b(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return _grouped(t, quantiser, self.geometry[3], _INPUTS)
+        return _grouped(t, quantiser, self.geometry[3], self.axes[1])
 
     def values_of_result(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return _grouped(t, quantiser, self.geometry[3], _CHANNELS)
+        return _grouped(t, quantiser, self.geometry[3], self.axes[2])
+
+
+class _Images(_Convolved):
+    """The convolution of images with filters."""
+
+    axes = _CHANNELS, _INPUTS, _CHANNELS
 
     def product(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         return _own.convolution(x, weight, *self.geometry)
@@ -493,20 +503,10 @@ class _Images(NamedTuple):
         return _OfFilters(self.geometry, weight[0].shape), g, x
 
 
-class _OfImages(NamedTuple):
+class _OfImages(_Convolved):
     """The gradient of the images, of that of the result and the filters."""
 
-    geometry: Geometry
-    shape: torch.Size
-
-    def values_a(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return _grouped(t, quantiser, self.geometry[3], _CHANNELS)
-
-    def values_b(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return _grouped(t, quantiser, self.geometry[3], _OUTPUTS)
-
-    def values_of_result(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return _grouped(t, quantiser, self.geometry[3], _CHANNELS)
+    axes = _CHANNELS, _OUTPUTS, _CHANNELS
 
     def product(self, g: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
         x = g.new_empty(self.shape)  # its shape counts
@@ -515,8 +515,7 @@ class _OfImages(NamedTuple):
     def on_array(
         self, g: torch.Tensor, weight: torch.Tensor, recipe: Recipe, quantisers: Pair
     ) -> torch.Tensor:
-        form = self.shape, self.geometry
-        return _array_grad_input(g, weight, recipe, quantisers, form)
+        return _array_grad_input(g, weight, recipe, quantisers, (self.shape, self.geometry))
 
     def gradient_a(self, u: Operand, g: Operand, weight: Operand) -> tuple[Any, Operand, Operand]:
         return _Images(self.geometry), u, weight
@@ -525,20 +524,10 @@ class _OfImages(NamedTuple):
         return _OfFilters(self.geometry, weight[0].shape), g, u
 
 
-class _OfFilters(NamedTuple):
+class _OfFilters(_Convolved):
     """The gradient of the filters, of that of the result and the images."""
 
-    geometry: Geometry
-    shape: torch.Size
-
-    def values_a(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return _grouped(t, quantiser, self.geometry[3], _BATCH)
-
-    def values_b(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return _grouped(t, quantiser, self.geometry[3], _BATCH)
-
-    def values_of_result(self, t: torch.Tensor, quantiser: Quantiser) -> torch.Tensor:
-        return _grouped(t, quantiser, self.geometry[3], _INPUTS)
+    axes = _BATCH, _BATCH, _INPUTS
 
     def product(self, g: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         weight = g.new_empty(self.shape)  # its shape counts
@@ -578,27 +567,52 @@ def _padded(x: torch.Tensor, pads: Sequence[tuple[int, int]]) -> torch.Tensor:
     return torch.constant_pad_nd(x, flat)
 
 
+def _by_places(
+    images: torch.Tensor,
+    filters: Sequence[Any],
+    windows: tuple[Sequence[int], Sequence[int], Sequence[int]],
+    product: Callable[[torch.Tensor, Any], torch.Tensor],
+) -> torch.Tensor:
+    """Convolution of padded images.
+
+    Parameters
+    ----------
+    images : Tensor of shape (N, C, ...)
+    filters : sequence
+        Those of each group, whatever `product` takes.
+    windows : tuple
+        Kernel, stride and dilation of every dimension.
+    product : callable
+        Takes the patches of a group and its filters; its result has the shape (places, N, D).
+    """
+    kernel, stride, dilation = windows
+    places = tuple(
+        (size - d * (k - 1) - 1) // s + 1
+        for size, k, s, d in zip(images.shape[2:], kernel, stride, dilation, strict=True)
+    )
+    results = []
+    for part, own in zip(images.chunk(len(filters), 1), filters, strict=True):
+        sums = product(_patches(part, *windows), own)
+        results.append(sums.reshape(*places, *sums.shape[1:]).movedim((-2, -1), (0, 1)))
+    return torch.cat(results, 1)
+
+
 def _array_convolution(
     x: torch.Tensor,
     weight: torch.Tensor,
     recipe: Recipe,
     quantisers: Pair,
-    geometry: tuple[Any, Any, Any, int],
+    geometry: Geometry,
 ) -> torch.Tensor:
     stride, padding, dilation, groups = geometry
-    kernel = tuple(weight.shape[2:])
-    places = tuple(
-        (size + 2 * p - d * (k - 1) - 1) // s + 1
-        for size, k, s, p, d in zip(x.shape[2:], kernel, stride, padding, dilation, strict=True)
-    )
-    images = _padded(x, [(p, p) for p in padding])
-    results = []
-    for xs, ws in zip(images.chunk(groups, 1), weight.chunk(groups, 0), strict=True):
-        left = _patches(xs, kernel, stride, dilation)
+
+    def product(left: torch.Tensor, ws: torch.Tensor) -> torch.Tensor:
         right = ws.flatten(2).permute(2, 0, 1)[None]
-        sums = _array_conv_product(left, right, recipe, quantisers, (x, weight))
-        results.append(sums.reshape(*places, *sums.shape[1:]).movedim((-2, -1), (0, 1)))
-    return torch.cat(results, 1)
+        return _array_conv_product(left, right, recipe, quantisers, (x, weight))
+
+    images = _padded(x, [(p, p) for p in padding])
+    windows = weight.shape[2:], stride, dilation
+    return _by_places(images, weight.chunk(groups, 0), windows, product)
 
 
 def _array_conv_product(
@@ -624,27 +638,27 @@ def _array_grad_input(
     weight: torch.Tensor,
     recipe: Recipe,
     quantisers: Pair,
-    form: tuple[Sequence[int], tuple[Any, Any, Any, int]],
+    form: tuple[Any, Geometry],
 ) -> torch.Tensor:
     """Gradient of the images: a convolution of `g`, zeros between, with the filters mirrored."""
     shape, (stride, padding, dilation, groups) = form
-    kernel, sizes = tuple(weight.shape[2:]), tuple(shape[2:])
+    kernel = weight.shape[2:]
     spread = [(size - 1) * s + 1 for size, s in zip(g.shape[2:], stride, strict=True)]
     apart = g.new_zeros((*g.shape[:2], *spread))
     apart[(slice(None), slice(None), *(slice(None, None, s) for s in stride))] = g
     pads = []
-    for k, p, d, size, now in zip(kernel, padding, dilation, sizes, spread, strict=True):
+    for k, p, d, size, now in zip(kernel, padding, dilation, shape[2:], spread, strict=True):
         before = d * (k - 1) - p
         pads.append((before, size + d * (k - 1) - now - before))
-    images = _padded(apart, pads)
-    mirrored = weight.flip(tuple(range(2, weight.ndim)))
-    results = []
-    for gs, ws in zip(images.chunk(groups, 1), mirrored.chunk(groups, 0), strict=True):
-        left = _patches(gs, kernel, [1] * len(kernel), dilation)
+
+    def product(left: torch.Tensor, ws: torch.Tensor) -> torch.Tensor:
         right = ws.flatten(2).permute(2, 1, 0)[None]
-        sums = _array_conv_product(left, right, recipe, quantisers, (g, weight))
-        results.append(sums.reshape(*sizes, *sums.shape[1:]).movedim((-2, -1), (0, 1)))
-    return torch.cat(results, 1)
+        return _array_conv_product(left, right, recipe, quantisers, (g, weight))
+
+    mirrored = weight.flip(tuple(range(2, weight.ndim))).chunk(groups, 0)
+    return _by_places(
+        _padded(apart, pads), mirrored, (kernel, [1] * len(kernel), dilation), product
+    )
 
 
 def _array_grad_weight(
@@ -652,7 +666,7 @@ def _array_grad_weight(
     x: torch.Tensor,
     recipe: Recipe,
     quantisers: Pair,
-    form: tuple[Sequence[int], tuple[Any, Any, Any, int]],
+    form: tuple[Any, Geometry],
 ) -> torch.Tensor:
     """Gradient of the filters: sums over places, each with its batch."""
     shape, (stride, padding, dilation, groups) = form
@@ -710,20 +724,16 @@ def product_of_codes(
         rows = x.reshape(-1, inputs)
         sums = _array_matmul(_matrix(rows[None, None], activations, shared), groups[0], recipe)
         return sums[: len(rows), :outputs].reshape(*x.shape[:-1], outputs)
-    kernel, stride, dilation = weight.shape[1:-2], geometry[0], geometry[2]
+
+    def product(patches: torch.Tensor, group: mxsafe.QuantizedTensor) -> torch.Tensor:
+        sums = _array_matmul(_matrix(patches, activations, shared), group, recipe)
+        whole = sums.reshape(len(patches), -1, sums.shape[-1])
+        return whole[:, : patches.shape[2], :outputs]
+
+    kernel = weight.shape[1:-2]
     batch = x if x.ndim > len(kernel) + 1 else x[None]
     padded = _padded(batch, [(p, p) for p in geometry[1]])
-    places = tuple(
-        (size - d * (k - 1) - 1) // s + 1
-        for size, k, s, d in zip(padded.shape[2:], kernel, stride, dilation, strict=True)
-    )
-    results = []
-    for part, group in zip(padded.chunk(len(groups), 1), groups, strict=True):
-        patches = _patches(part, kernel, stride, dilation)
-        sums = _array_matmul(_matrix(patches, activations, shared), group, recipe)
-        sums = sums.reshape(len(patches), -1, sums.shape[-1])[:, : patches.shape[2], :outputs]
-        results.append(sums.reshape(*places, *sums.shape[1:]).movedim((-2, -1), (0, 1)))
-    result = torch.cat(results, 1)
+    result = _by_places(padded, groups, (kernel, geometry[0], geometry[2]), product)
     return result if batch is x else result[0]
 
 
