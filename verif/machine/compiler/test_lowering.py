@@ -20,8 +20,9 @@ from mxsafe.machine.configuration import (
     resized,
 )
 from mxsafe.machine.graph import Graph
+from mxsafe.model.graph import GraphModel
 from mxsafe.model.machine import Machine
-from verif.machine.compiler.graphs import Block, Shape, layer, layer_result, weights
+from verif.machine.compiler.graphs import Block, Shape, layer, weights
 from verif.machine.machine_schedules import run_in_any_order
 
 DEFAULT = MachineConfiguration()
@@ -61,8 +62,9 @@ def test_a_layer_has_the_bits_of_the_models(
     machine: MachineConfiguration, shape: Shape, block: Block | None
 ) -> None:
     w, x = weights(shape), drawn(shape.tokens, shape.features)
-    compiled = compile_graph(layer(shape, w), machine, block=block)
-    wanted = layer_result(shape, w, x, machine, block)
+    graph = layer(shape, w)
+    compiled = compile_graph(graph, machine, block=block)
+    wanted = GraphModel(graph, machine, block or 64)({"x": x})["y"]
     assert np.array_equal(compiled(x).view(np.uint32), wanted.view(np.uint32))
     (part,) = compiled.parts
     ended = Machine(machine).run(part.program.data, part.memory([x]))

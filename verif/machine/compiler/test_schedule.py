@@ -19,7 +19,7 @@ from mxsafe.machine.layout import Float32Layout
 from mxsafe.machine.program import Program
 from mxsafe.model.graph import GraphModel
 from mxsafe.model.machine import Machine
-from verif.machine.compiler.graphs import Shape, layer, layer_result, weights
+from verif.machine.compiler.graphs import Shape, layer, weights
 from verif.machine.compiler.moves import load_rows, store_rows
 from verif.machine.compiler.transformer_graphs import bert
 
@@ -100,10 +100,10 @@ def test_any_sizes_leave_the_bits_of_the_models(seed: int) -> None:
     machine = [DEFAULT, SMALL_MACHINE][seed % 2]
     beats = {f"{side}_beats": 4 * int(rng.integers(20, 120)) for side in ("a", "w", "out")}
     machine = replace(machine, **beats, bank_beats=256, reduction_beats=256)
-    w = weights(shape, seed)
+    graph = layer(shape, weights(shape, seed))
     x = rng.standard_normal((tokens, features)).astype(np.float32)
-    found = compile_graph(layer(shape, w), machine)(x)
-    wanted = layer_result(shape, w, x, machine)
+    found = compile_graph(graph, machine)(x)
+    wanted = GraphModel(graph, machine)({"x": x})["y"]
     assert np.array_equal(found.view(np.uint32), wanted.view(np.uint32)), (shape, beats)
 
 
