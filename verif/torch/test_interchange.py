@@ -81,20 +81,31 @@ def scheme(**weights: Any) -> Any:
     return theirs.QuantizationScheme(targets=["Linear"], weights=arguments)
 
 
-def test_mxfp4_equals_compressed_tensors(tally: Tally) -> None:
-    kind = compressor("mxfp4-pack-quantized")
-    args = scheme(num_bits=4, strategy="group", group_size=32, scale_dtype=torch.uint8)
+@pytest.mark.parametrize(
+    ("name", "compressed", "keys"),
+    [
+        ("mxfp4_e2m1", "mxfp4-pack-quantized", {"weight_packed", "weight_scale"}),
+        ("mxfp8_e4m3", "mxfp8-quantized", {"weight", "weight_scale"}),
+    ],
+)
+def test_mx_formats_equal_compressed_tensors(
+    name: str, compressed: str, keys: set[str], tally: Tally
+) -> None:
+    kind = compressor(compressed)
     x = drawn(16, 256).bfloat16()
-    ours = mxt.quantize(x, "mxfp4_e2m1")
+    ours = mxt.quantize(x, name)
+    bits = ours.format.width
+    args = scheme(num_bits=bits, strategy="group", group_size=32, scale_dtype=torch.uint8)
     scale = torch.exp2(ours.scales.float() - 127).bfloat16()
     theirs = kind.compress({"weight": x, "weight_scale": scale}, args)
     state = mxt.to_state({"weight": ours}, CT)
-    assert set(state) == {"weight_packed", "weight_scale"}
-    assert all(torch.equal(state[key], theirs[key]) for key in state)
+    assert set(state) == keys
+    for key in state:
+        assert torch.equal(state[key].view(torch.uint8), theirs[key].view(torch.uint8))
     q = mxt.from_state(theirs, CT)["weight"]
     values = kind.decompress(theirs, args)["weight"]
-    assert torch.equal(q.dequantize(torch.bfloat16), values)
-    tally("compressed-tensors", "mxfp4", values.numel())
+    assert torch.equal(q.dequantize(torch.bfloat16), values.bfloat16())
+    tally("compressed-tensors", name[:5], values.numel())
 
 
 def test_nvfp4_equals_compressed_tensors(tally: Tally) -> None:
@@ -119,22 +130,6 @@ def test_nvfp4_equals_compressed_tensors(tally: Tally) -> None:
         else:  # they round the product of both scales to bfloat16
             torch.testing.assert_close(wanted, values, rtol=2**-7, atol=0)
         tally("compressed-tensors", "nvfp4", values.numel())
-
-
-def test_mxfp8_equals_compressed_tensors(tally: Tally) -> None:
-    kind = compressor("mxfp8-quantized")
-    args = scheme(num_bits=8, strategy="group", group_size=32, scale_dtype=torch.uint8)
-    x = drawn(16, 256).bfloat16()
-    ours = mxt.quantize(x, "mxfp8_e4m3")
-    scale = torch.exp2(ours.scales.float() - 127).bfloat16()
-    theirs = kind.compress({"weight": x, "weight_scale": scale}, args)
-    state = mxt.to_state({"weight": ours}, CT)
-    for key in ("weight", "weight_scale"):
-        assert torch.equal(state[key].view(torch.uint8), theirs[key].view(torch.uint8))
-    q = mxt.from_state(theirs, CT)["weight"]
-    values = kind.decompress(theirs, args)["weight"]
-    assert torch.equal(q.dequantize(torch.bfloat16), values.bfloat16())
-    tally("compressed-tensors", "mxfp8", values.numel())
 
 
 @pytest.mark.parametrize("name", ["mxfp8_e4m3", "mxfp8_e5m2", "mxfp4_e2m1", "nvfp4"])
