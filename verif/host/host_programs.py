@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import mxsafe as mx
+from mxsafe.host.host import Ended, Host
 from mxsafe.machine.assembler import Assembler, Instruction
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.layout import Float32Layout, OperandLayout
@@ -52,6 +53,14 @@ class Product:
     def program(self) -> Program:
         """Its bytes."""
         return Program.assembled(self.instructions, self.machine)
+
+    def runs_on(self, host: Host) -> Ended:
+        """How it ends on a host, whose memory must then be as expected."""
+        host.memory = self.memory.copy()
+        ended = host.run(self.program)
+        assert ended.error == "none", ended.reason
+        assert np.array_equal(host.memory, self.expected)
+        return ended
 
 
 def product(seed: int = 1, depth: int = 64, *, machine: MachineConfiguration = SMALL) -> Product:

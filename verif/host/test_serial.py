@@ -109,11 +109,8 @@ def host_of(board: FakeBoard | SimulatedBoard) -> Host:
 
 def test_a_product() -> None:
     board, wanted = FakeBoard(SMALL), product()
-    host = host_of(board)
-    host.memory = wanted.memory.copy()
-    ended = host.run(wanted.program)
-    assert (ended.error, board.starts) == ("none", 1)
-    assert np.array_equal(host.memory, wanted.expected)
+    ended = wanted.runs_on(host_of(board))
+    assert board.starts == 1
     assert ended.counters["words_read"] == wanted.words_read
 
 
@@ -123,21 +120,14 @@ def test_a_line_that_errs(kind: str) -> None:
     clean, wanted = FakeBoard(SMALL), product()
     wrong = range(0, 1000, 2)
     for board in (clean, FakeBoard(SMALL, **{kind: wrong})):
-        host = host_of(board)
-        host.memory = wanted.memory.copy()
-        assert host.run(wanted.program).error == "none"
-        assert np.array_equal(host.memory, wanted.expected)
+        wanted.runs_on(host_of(board))
         assert board.starts == 1
     assert len(board.requests) == 2 * len(clean.requests)
 
 
 def test_a_slow_line() -> None:
     """A read gives few bytes of an answer: only one that gives none ends it."""
-    board, wanted = FakeBoard(SMALL, most_read=3), product()
-    host = host_of(board)
-    host.memory = wanted.memory.copy()
-    assert host.run(wanted.program).error == "none"
-    assert np.array_equal(host.memory, wanted.expected)
+    product().runs_on(host_of(FakeBoard(SMALL, most_read=3)))
 
 
 def test_a_start_without_an_answer() -> None:
@@ -204,8 +194,7 @@ def test_errors_come_through() -> None:
     ended = host.run(Program(bytes(data), SMALL))
     assert (ended.error, ended.descriptor, ended.reason) == ("opcode", 3, "unknown opcode")
     assert host.read("status") == 0
-    assert host.run(wanted.program).error == "none"
-    assert np.array_equal(host.memory, wanted.expected)
+    wanted.runs_on(host)
 
 
 def test_a_board_that_is_not_there() -> None:
@@ -252,8 +241,7 @@ def test_a_machine_that_has_failed_is_reset() -> None:
     assert backend.read_register(_ADDRESSES["error"]) == ERRORS["opcode"]
     host = host_of(board)
     assert host.read("status") == 0
-    host.memory = wanted.memory
-    assert host.run(wanted.program).error == "none"
+    wanted.runs_on(host)
 
 
 def test_memory_that_is_too_small() -> None:

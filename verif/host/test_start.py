@@ -80,6 +80,12 @@ def wait(host: Host) -> int:
     raise AssertionError("the interrupt never came")
 
 
+def require_done(host: Host, wanted: Product) -> None:
+    """Its program must end as it should."""
+    assert wait(host) == DONE
+    assert np.array_equal(host.memory, wanted.expected)
+
+
 def clear(host: Host) -> None:
     """Clear what has happened."""
     host.write("interrupt", sum(FLAGS["interrupt"].values()))
@@ -90,8 +96,7 @@ def require_right(host: Host) -> None:
     """A right program must run after this."""
     wanted = product(seed=9)
     start(host, wanted)
-    assert wait(host) == DONE
-    assert np.array_equal(host.memory, wanted.expected)
+    require_done(host, wanted)
     clear(host)
 
 
@@ -118,8 +123,7 @@ def test_a_program_that_waits_for_a_reset_keeps_its_registers(host: Host) -> Non
         host.write(name, 1 << 12)
     if has_clocks(host):
         host.write("control", START)  # nothing: one waits, or runs
-    assert wait(host) == DONE
-    assert np.array_equal(host.memory, wanted.expected)
+    require_done(host, wanted)
 
 
 @pytest.mark.parametrize("name", ["program", "base"])
@@ -192,8 +196,7 @@ def test_a_start_in_a_reset(host: Host) -> None:
         for command in commands:
             host.write("control", command)
         assert not has_clocks(host) or host.read("status") == RUNNING
-        assert wait(host) == DONE
-        assert np.array_equal(host.memory, wanted.expected)
+        require_done(host, wanted)
         clear(host)
 
 
@@ -206,8 +209,7 @@ def test_a_start_in_a_reset_after_an_error(host: Host) -> None:
         name_program(host, wanted.program)
         for command in commands:
             host.write("control", command)
-        assert wait(host) == DONE
-        assert np.array_equal(host.memory, wanted.expected)
+        require_done(host, wanted)
         clear(host)
 
 
