@@ -16,7 +16,7 @@ from mxsafe.analysis.errors import (
     gap_error,
     tensor_error,
 )
-from mxsafe.cli.arguments import UsageError, UserError, choice, format_of, read_array
+from mxsafe.cli.arguments import UsageError, choice, format_of, read_array, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import FIGURES, require_matplotlib, writing_to
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
@@ -69,22 +69,18 @@ def _tensor_errors(
     tensors: dict[str, Sequence[TensorError]] = {}
     settings = {"axis": axis_of(args), **rounding_of(args)}
     for title, array in _arrays(args):
-        try:
+        with refused(TypeError, ValueError, about=title):
             tensors[title] = [
                 tensor_error(array, format, block=args.block or _block(format), **settings)
                 for format in formats
             ]
-        except (TypeError, ValueError) as error:
-            raise UserError(f"{title}: {error}") from None
     return tensors
 
 
 def _gap_errors(args: Namespace, formats: Sequence[MXFormat]) -> list[GapError]:
     """Errors by exponent gap, of elements whose blocks have no length."""
-    try:
+    with refused(ValueError, by=UsageError):
         return [gap_error(format, **rounding_of(args)) for format in formats]
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def _check_blocks(args: Namespace) -> None:

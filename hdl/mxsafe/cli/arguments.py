@@ -6,7 +6,8 @@ Types for `argparse` raise its ArgumentTypeError, which says what the word must 
 import argparse
 import io
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -29,6 +30,17 @@ class UserError(Exception):
 
 class UsageError(UserError):
     """A command line that cannot work; exit code 2."""
+
+
+@contextmanager
+def refused(
+    *kinds: type[Exception], about: object = "", by: type[UserError] = UserError
+) -> Iterator[None]:
+    """Let errors of these kinds be the user's to mend, with what they are about in front."""
+    try:
+        yield
+    except kinds as error:
+        raise by(f"{about}: {error}" if about else str(error)) from None
 
 
 def parse_block(text: str) -> int | tuple[int, int]:

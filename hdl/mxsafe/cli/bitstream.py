@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError, parse_seed
+from mxsafe.cli.arguments import UsageError, parse_seed, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_values
 from mxsafe.cli.outputs import require_folder, writing_to
@@ -50,22 +50,12 @@ def _run(args: Namespace) -> None:
     from mxsafe.synthesis.bitstream import make_bitstream
 
     require_folder(args.out)
-    try:
+    with refused(ValueError, by=UsageError):
         machine = resized(BOARD_MACHINE, **machine_values(args))
         given = {name: getattr(args, name) for name in _BOARD}
         configuration = Ulx3sConfiguration(machine=machine, **given)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
-    try:
-        with writing_to(args.out):
-            made = make_bitstream(
-                configuration,
-                args.out,
-                seed=args.seed,
-                progress=note,
-            )
-    except (RuntimeError, ValueError) as error:
-        raise UserError(str(error)) from None
+    with refused(RuntimeError, ValueError), writing_to(args.out):
+        made = make_bitstream(configuration, args.out, seed=args.seed, progress=note)
     print(made.text)
 
 

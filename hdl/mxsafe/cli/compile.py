@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mxsafe.cli.arguments import UsageError, UserError, format_of, parse_block, read_bytes
+from mxsafe.cli.arguments import UsageError, UserError, format_of, parse_block, read_bytes, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
@@ -58,11 +58,9 @@ def _run(args: Namespace) -> None:
     require_new_file(args.out, force=args.force)
     configuration = _machine(args)
     read_bytes(args.model)
-    try:
+    with refused(ValueError, about=args.model):
         compiled = _of_onnx if args.model.suffix == ".onnx" else _of_torch
         made = compiled(args, configuration)
-    except ValueError as error:
-        raise UserError(f"{args.model}: {error}") from None
     write_file(args.out, lambda: made.save(args.out))
     print(made.report())
 
@@ -75,10 +73,8 @@ def _machine(args: Namespace) -> MachineConfiguration:
     for name in ("format_a", "format_w"):
         if getattr(args, name) is not None:
             raise UsageError(f"{name} must not be given with format, not {getattr(args, name)}")
-    try:
+    with refused(ValueError, by=UsageError):
         return machine_named(configuration, args.format)
-    except ValueError as error:
-        raise UsageError(str(error)) from None
 
 
 def _of_torch(args: Namespace, configuration: MachineConfiguration) -> "Compiled":

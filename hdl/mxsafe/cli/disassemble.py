@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UserError, read_bytes
+from mxsafe.cli.arguments import UserError, read_bytes, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of
 from mxsafe.machine.assembler import Instruction, disassemble
@@ -30,10 +30,8 @@ def _begins_with_a_descriptor(program: bytes) -> bool:
 def _run(args: Namespace) -> None:
     configuration = machine_of(args)
     program = read_bytes(args.program)
-    try:
+    with refused(ValueError, about=args.program):
         text = disassemble(program, configuration)
-    except ValueError as error:
-        raise UserError(f"{args.program}: {error}") from None
     if not _begins_with_a_descriptor(program):
         raise UserError(f"{args.program}: not a program: it does not begin with a descriptor")
     print(text, end="")

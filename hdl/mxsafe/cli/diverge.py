@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError, choice, format_of, read_array
+from mxsafe.cli.arguments import UsageError, choice, format_of, read_array, refused
 from mxsafe.cli.command import Command
 from mxsafe.codec.profiles import PROFILES, divergence
 from mxsafe.formats import MX_FORMATS
@@ -46,7 +46,7 @@ def _run(args: Namespace) -> None:
     if args.input is None or args.profile is None:
         raise UsageError("diverge needs X.npy and --profile, or --list")
     array = read_array(args.input)
-    try:
+    with refused(TypeError, ValueError, about=args.input):
         report = divergence(
             array,
             args.profile,
@@ -55,8 +55,6 @@ def _run(args: Namespace) -> None:
             axis=args.axis,
             limit=args.limit,
         )
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{args.input}: {error}") from None
     print(report)
 
 

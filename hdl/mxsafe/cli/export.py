@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mxsafe.atomic import write_atomically
-from mxsafe.cli.arguments import UsageError, UserError, read_bytes
+from mxsafe.cli.arguments import UsageError, read_bytes, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import add_force, require_folder, require_new_file, writing_to
 
@@ -25,10 +25,8 @@ def _run(args: Namespace) -> None:
     if args.model.suffix != ".mxprog":
         raise UsageError(f"COMPILED must end in .mxprog, not {args.model.name!r}")
     read_bytes(args.model)
-    try:
+    with refused(ValueError):
         files = flat_files(Compiled.load(args.model), args.name or "model")
-    except ValueError as error:
-        raise UserError(str(error)) from None
     require_folder(args.out)
     for name in files:
         require_new_file(args.out / name, force=args.force)

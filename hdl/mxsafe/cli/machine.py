@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
-from mxsafe.cli.arguments import UsageError
+from mxsafe.cli.arguments import UsageError, refused
 from mxsafe.formats import FloatFormat, MXFormat
 from mxsafe.machine.configuration import MachineConfiguration, resized
 
@@ -63,7 +63,5 @@ def machine_of(args: Namespace) -> MachineConfiguration:
     UsageError
         If there is none such.
     """
-    try:
+    with refused(ValueError, by=UsageError):
         return resized(MachineConfiguration(), **machine_values(args))
-    except ValueError as error:
-        raise UsageError(str(error)) from None

@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mxsafe import codec
-from mxsafe.cli.arguments import UserError, add_format, parse_container, read_array
+from mxsafe.cli.arguments import add_format, parse_container, read_array, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import add_force, require_new_file, require_other_file, write_file
 from mxsafe.cli.quantisation import add_quantisation, axis_of, check_quantisation, rounding_of
@@ -23,12 +23,10 @@ def _run(args: Namespace) -> None:
     require_other_file(args.output, args.input)
     require_new_file(args.output, force=args.force)
     array = read_array(args.input)
-    try:
+    with refused(TypeError, ValueError, about=args.input):
         q = codec.quantize(
             array, args.format, block=args.block, axis=axis_of(args), **rounding_of(args)
         )
-    except (TypeError, ValueError) as error:
-        raise UserError(f"{args.input}: {error}") from None
     write_file(args.output, lambda: codec.save(args.output, q))
     print(f"{args.output}: {q.codes.size} elements of {q.format.name} in {q.scales.size} blocks")
 

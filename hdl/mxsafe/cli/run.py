@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.atomic import write_atomically
-from mxsafe.cli.arguments import UsageError, UserError, choice, read_array, read_bytes
+from mxsafe.cli.arguments import UsageError, UserError, choice, read_array, read_bytes, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
@@ -192,14 +192,12 @@ def _run_compiled(args: Namespace) -> None:
     read_bytes(args.program)
     if args.backend == "interpreter" and args.limit is None:
         args.limit = 1 << 32
-    try:
+    with refused(RuntimeError, TypeError, ValueError):
         model = Compiled.load(args.program, machine_of(args) if machine_values(args) else None)
         if args.out.suffix == ".npy" and len(model.outputs) > 1:
             count = len(model.outputs)
             raise UsageError(f"out must end in .npz for {count} outputs, not {args.out.name!r}")
         found = model.run([read_array(path) for path in args.input], run)
-    except (RuntimeError, TypeError, ValueError) as error:
-        raise UserError(str(error)) from None
     several = found if isinstance(found, tuple) else (found,)
     names = [port.name for port in model.outputs]
     data = BytesIO()
@@ -236,7 +234,7 @@ def _run(args: Namespace) -> None:
     configuration = machine_of(args)
     data = read_bytes(args.program)
     memory = np.frombuffer(read_bytes(args.memory), np.uint8).copy()
-    try:
+    with refused(RuntimeError, ValueError):
         if args.backend != "serial":
             program = Program(data, configuration)  # before what may take minutes
         host = Host(_backend(args, configuration))
@@ -246,8 +244,6 @@ def _run(args: Namespace) -> None:
         host.memory = memory
         watch = _Watch(args, host, program)
         ended = watch.run(base=args.base)
-    except (RuntimeError, ValueError) as error:
-        raise UserError(str(error)) from None
     if ended.code:
         raise UserError(
             f"{args.program}: error {ended.code}, {ended.error}, at descriptor "

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, UserError, choice, format_of, refuse_device
+from mxsafe.cli.arguments import UsageError, choice, format_of, refuse_device, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import add_unit_options, add_units, unit_errors, unit_options
 from mxsafe.cli.outputs import FIGURES, require_folder, require_matplotlib, writing_to
@@ -91,27 +91,24 @@ def _run(args: Namespace) -> None:
         raise UsageError("--keep needs a --case")
     if args.keep is not None:
         refuse_device(args.keep)
-    try:
-        with unit_errors(args.unit):
-            earlier = None if args.keep is None else read_synthesis(args.keep)
-            found = synthesise(
-                select(
-                    args.unit,
-                    formats=[format.name for format in formats],
-                    options=options,
-                    technologies=args.technology,
-                    names=args.case or (),
-                ),
-                clock=args.clock,
-                jobs=args.jobs,
-                dask=args.dask,
-                stimuli=power.read_stimuli(args.activity) if args.activity else None,
-                progress=note,
-            )
-            if earlier is not None:
-                found = completed(found, earlier)
-    except (RuntimeError, ImportError, ConnectionError) as error:
-        raise UserError(str(error)) from None
+    with refused(RuntimeError, ImportError, ConnectionError), unit_errors(args.unit):
+        earlier = None if args.keep is None else read_synthesis(args.keep)
+        found = synthesise(
+            select(
+                args.unit,
+                formats=[format.name for format in formats],
+                options=options,
+                technologies=args.technology,
+                names=args.case or (),
+            ),
+            clock=args.clock,
+            jobs=args.jobs,
+            dask=args.dask,
+            stimuli=power.read_stimuli(args.activity) if args.activity else None,
+            progress=note,
+        )
+        if earlier is not None:
+            found = completed(found, earlier)
     names = []
     try:  # what took hours is both written and printed, should one of them fail
         if args.out is not None:

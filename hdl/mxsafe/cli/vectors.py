@@ -4,7 +4,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, add_format, choice, format_of, parse_seed
+from mxsafe.cli.arguments import UsageError, add_format, choice, format_of, parse_seed, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import writing_to
 from mxsafe.formats import MX_FORMATS
@@ -46,7 +46,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
 
 
 def _run(args: Namespace) -> None:
-    try:
+    with refused(ValueError, by=UsageError):
         built = vectors.build(
             args.unit,
             args.format,
@@ -58,8 +58,6 @@ def _run(args: Namespace) -> None:
             block=args.block,
             input=args.input,
         )
-    except ValueError as error:
-        raise UsageError(str(error)) from None
     with writing_to(args.out):
         vectors.write(built, args.out)
     for column in built.columns:

@@ -4,7 +4,7 @@ import os
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UserError, format_of
+from mxsafe.cli.arguments import format_of, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import (
     add_unit_options,
@@ -74,20 +74,17 @@ def _run(args: Namespace) -> None:
                 f"--accumulators {enough}"
             )
     written: list[str] = []
-    try:
-        with writing_to(args.out):
-            generate(
-                units,
-                args.out,
-                prefix=args.prefix,
-                clean=not args.unit,
-                beside={} if args.unit else {HEADER_FILE: c_header()},
-                commands={} if args.unit else commands,
-                workers=1 if args.unit else os.cpu_count() or 1,
-                progress=written.append,
-            )
-    except (RuntimeError, ValueError) as error:
-        raise UserError(str(error)) from None
+    with refused(RuntimeError, ValueError), writing_to(args.out):
+        generate(
+            units,
+            args.out,
+            prefix=args.prefix,
+            clean=not args.unit,
+            beside={} if args.unit else {HEADER_FILE: c_header()},
+            commands={} if args.unit else commands,
+            workers=1 if args.unit else os.cpu_count() or 1,
+            progress=written.append,
+        )
     print(*(f"  {args.out / name}" for name in written), sep="\n")
 
 
