@@ -504,35 +504,19 @@ def tensor_error(
 Shape = tuple[int, ...]
 
 
-def _normal(rng: np.random.Generator, shape: Shape) -> NDArray[np.float64]:
-    return rng.standard_normal(shape)
-
-
-def _lognormal(rng: np.random.Generator, shape: Shape) -> NDArray[np.float64]:
-    return rng.lognormal(0.0, 1.0, shape) * rng.choice([-1.0, 1.0], shape)
-
-
-def _student_t(rng: np.random.Generator, shape: Shape) -> NDArray[np.float64]:
-    return rng.standard_t(3.0, shape)
-
-
-def _uniform(rng: np.random.Generator, shape: Shape) -> NDArray[np.float64]:
-    return rng.uniform(-1.0, 1.0, shape)
-
-
-def _gradient(rng: np.random.Generator, shape: Shape) -> NDArray[np.float64]:
-    magnitude = np.exp2(rng.normal(-14.0, 3.0, shape))
-    return magnitude * rng.choice([-1.0, 0.0, 1.0], shape, p=[0.35, 0.3, 0.35])
-
-
 DISTRIBUTIONS: Mapping[str, Callable[[np.random.Generator, Shape], NDArray[np.float64]]] = (
     MappingProxyType(
         {
-            "normal": _normal,
-            "lognormal": _lognormal,
-            "student_t": _student_t,
-            "uniform": _uniform,
-            "gradient": _gradient,
+            "normal": lambda rng, shape: rng.standard_normal(shape),
+            "lognormal": lambda rng, shape: (
+                rng.lognormal(0.0, 1.0, shape) * rng.choice([-1.0, 1.0], shape)
+            ),
+            "student_t": lambda rng, shape: rng.standard_t(3.0, shape),
+            "uniform": lambda rng, shape: rng.uniform(-1.0, 1.0, shape),
+            "gradient": lambda rng, shape: (
+                np.exp2(rng.normal(-14.0, 3.0, shape))
+                * rng.choice([-1.0, 0.0, 1.0], shape, p=[0.35, 0.3, 0.35])
+            ),
         }
     )
 )
