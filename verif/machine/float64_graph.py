@@ -23,9 +23,8 @@ def _of(value: Value, given: list[Wide]) -> Wide:
     if value.op == "constant":
         return np.asarray(value.data, np.float64)
     if value.op == "gather":
-        assert value.data is not None
         flat = np.concatenate([one.reshape(-1) for one in given])
-        return np.where(value.data < 0, 0, flat[value.data])
+        return np.where(value.numbers < 0, 0, flat[value.numbers])
     if value.op == "product":
         return np.einsum("omk,onk->omn", *given)
     x = given[0]
@@ -52,10 +51,9 @@ def _of(value: Value, given: list[Wide]) -> Wide:
             wide = np.where(np.tri(*x.shape[-2:], dtype=np.bool_), wide, -np.inf)
         powers = np.exp(wide - wide.max(axis=-1, keepdims=True))
         return powers / powers.sum(axis=-1, keepdims=True)
-    assert value.data is not None
     if value.op == "layer_norm":
         x = x - x.mean(axis=-1, keepdims=True)
-    gain, bias = value.data.astype(np.float64)
+    gain, bias = value.numbers.astype(np.float64)
     root = np.sqrt((x * x).mean(axis=-1, keepdims=True) + value.parameter)
     return x / root * gain + bias
 

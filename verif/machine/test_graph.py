@@ -11,8 +11,7 @@ from mxsafe.machine.graph import Graph, Value
 def places(value: Value) -> np.ndarray:
     """Of which element of its one input each element of a gather is."""
     assert value.op == "gather"
-    assert value.data is not None
-    return value.data
+    return value.numbers
 
 
 def test_moves_are_those_of_numpy() -> None:
@@ -43,8 +42,7 @@ def test_constants_are_moved_at_once() -> None:
     g = Graph()
     made = g.transpose(g.constant(np.arange(6, dtype="f4").reshape(2, 3)), (1, 0))
     assert made.op == "constant"
-    assert made.data is not None
-    assert made.data.tolist() == [[0, 3], [1, 4], [2, 5]]
+    assert made.numbers.tolist() == [[0, 3], [1, 4], [2, 5]]
 
 
 def test_shapes() -> None:

@@ -522,9 +522,9 @@ class Resident:
                 elif value.name in self._by_host:
                     known[id(value)] = self._by_host[value.name]
             elif value.op == "constant":
-                known[id(value)] = cast(NDArray[Any], value.data)
+                known[id(value)] = value.numbers
             elif value.op == "result":
-                number, output = cast(NDArray[Any], value.data).tolist()
+                number, output = value.numbers.tolist()
                 if number not in done:
                     done.add(number)
                     self._run(number, known, run or _interpreted)
@@ -709,14 +709,12 @@ def _names(kernel: Kernel) -> str:
 def _origin(value: Value, starts: Mapping[int, int]) -> tuple[Floats, NDArray[np.int64]]:
     """Constants of a value of the host, and for each element the number of the input, or -1."""
     if value.op == "constant":
-        assert value.data is not None
-        return value.data.reshape(-1), np.full(value.size, -1, np.int64)
+        return value.numbers.reshape(-1), np.full(value.size, -1, np.int64)
     if value.op == "input":
         return np.zeros(value.size, np.float32), np.arange(value.size) + starts[id(value)]
     parts = [_origin(one, starts) for one in value.inputs]
     numbers, index = (np.concatenate(column) for column in zip(*parts, strict=True))
-    assert value.data is not None
-    flat = value.data.reshape(-1)
+    flat = value.numbers.reshape(-1)
     return numbers[flat], index[flat]
 
 
@@ -750,8 +748,7 @@ def _memory_index(made: Lowered, value: Value) -> NDArray[np.int64]:
     """Places in memory of the elements of a value."""
     if value.op == "gather":
         parts = [_memory_index(made, one).reshape(-1) for one in value.inputs]
-        assert value.data is not None
-        return cast(NDArray[np.int64], np.concatenate(parts)[value.data])
+        return cast(NDArray[np.int64], np.concatenate(parts)[value.numbers])
     found = np.full(value.size, -1, np.int64)
     for kernel in made.stored.get(id(value), ()):
         for index, vectors in zip(kernel.placement.index, kernel.targets, strict=True):

@@ -301,8 +301,7 @@ class Composer:
                 raise RefusalError("a constant beside computed rows must have no -0")
             start += value.size
         mask: Floats = np.concatenate(masks, axis)
-        assert whole.data is not None
-        index = np.where(mask == 1, whole.data - first, -1)
+        index = np.where(mask == 1, whole.numbers - first, -1)
         spread = self._spread if self._trained else g.spread
         return g.add(g.multiply(spread(computed[0], index), mask), g.concatenate(parts, axis))
 
@@ -327,8 +326,7 @@ class Composer:
         """
         g = self.graph
         if value.op == "gather" and len(value.inputs) == 1:
-            assert value.data is not None
-            inner = np.where(index >= 0, value.data.reshape(-1)[index], -1)
+            inner = np.where(index >= 0, value.numbers.reshape(-1)[index], -1)
             return self._spread(value.inputs[0], inner)
         if value.op == "arithmetic":
             x = self._spread(value.inputs[0], index)
@@ -401,5 +399,4 @@ def _data(x: Operand) -> Any:
 
 
 def _has_negative_zero(value: Value) -> bool:
-    assert value.data is not None
-    return bool((value.data.view(np.uint32) == 0x80000000).any())
+    return bool((value.numbers.view(np.uint32) == 0x80000000).any())

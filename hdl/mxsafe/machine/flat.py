@@ -62,8 +62,7 @@ def flat_files(model: Compiled, name: str = "model") -> dict[str, bytes]:
     inputs.sort(key=lambda one: wanted.index(one[0].name))
     outputs = []
     for port, value in zip(model.outputs, model.host.outputs.values(), strict=True):
-        assert value.data is not None
-        places = part.results[value.data[1]]
+        places = part.results[value.numbers[1]]
         outputs.append((port, _strided_runs(np.arange(len(places)), places)))
     step = max(machine.word_bytes, machine.data_width // 8)
     data = _padded(part.image.tobytes(), step)

@@ -169,8 +169,7 @@ class _Backward:
 
     def _norm(self, value: Value, dy: Value, differences: Value, *, centred: bool) -> None:
         g = self._g
-        assert value.data is not None
-        gain = value.data[0]
+        gain = value.numbers[0]
         if (gain != 1).any():
             dy = g.multiply(dy, gain)
         variance = self._mean(g.multiply(differences, differences))
@@ -191,8 +190,7 @@ class _Backward:
         self._give(x, self._g.broadcast(dy, x.shape))
 
     def _gather(self, value: Value, dy: Value) -> None:
-        assert value.data is not None
-        index = value.data.reshape(-1).astype(np.int64)
+        index = value.numbers.reshape(-1).astype(np.int64)
         start = 0
         for source in value.inputs:
             if self._asks(source):

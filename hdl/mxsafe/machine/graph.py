@@ -36,7 +36,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,6 +109,11 @@ class Value:
     data: NDArray[Any] | None = None
     dtype: str = "float32"
     host: bool = False
+
+    @property
+    def numbers(self) -> NDArray[Any]:
+        """What `data` holds, of a value that has it."""
+        return cast(NDArray[Any], self.data)
 
     @property
     def size(self) -> int:
@@ -331,12 +336,11 @@ class Graph:
             if index.shape == source.shape and np.array_equal(index, source.places):
                 return source
             if source.op == "gather":  # of a gather, at once
-                assert source.data is not None
-                inner = source.data.reshape(-1)[index]
+                inner = source.numbers.reshape(-1)[index]
                 if (inner >= 0).all():
                     return self.gather(source.inputs, inner, name)
         if all(value.op == "constant" for value in inputs):
-            flat = np.concatenate([np.ravel(value.data) for value in inputs])  # type: ignore[arg-type]
+            flat = np.concatenate([np.ravel(value.numbers) for value in inputs])
             return self.constant(flat[index], name)
         if len({value.dtype for value in inputs}) > 1:
             raise ValueError("inputs must have one dtype")
@@ -348,8 +352,7 @@ class Graph:
         """`gather`, where a place of -1 may have anything that rows of zeros of the inputs give."""
         index = np.asarray(places, np.int32)
         if x.op == "gather" and len(x.inputs) == 1:
-            assert x.data is not None
-            return self.spread(x.inputs[0], np.where(index >= 0, x.data.reshape(-1)[index], -1))
+            return self.spread(x.inputs[0], np.where(index >= 0, x.numbers.reshape(-1)[index], -1))
         return self._add("gather", index.shape, x, data=index)
 
     @checked

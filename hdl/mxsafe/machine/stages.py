@@ -114,7 +114,7 @@ class _Stager:
             users = [number for number, fed in enumerate(made.feeds) if value in fed]
             if new.op != "result" or id(value) in elsewhere:
                 continue
-            number, output = cast(NDArray[Any], new.data).tolist()
+            number, output = new.numbers.tolist()
             program = made.programs[number]
             if users == [number]:
                 ports = [one for one in program.values if one.op == "input"]
@@ -209,8 +209,7 @@ def _arithmetic(value: Value, x: Array, *rest: Array) -> Array:
 
 
 def _norm(value: Value, x: Array) -> Array:
-    assert value.data is not None
-    gain, bias = value.data
+    gain, bias = value.numbers
     return host.norm(x, gain, bias, value.parameter, centre=value.op == "layer_norm")
 
 

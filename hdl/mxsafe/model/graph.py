@@ -161,8 +161,7 @@ class GraphModel:
             if value.op == "input":
                 made = inputs[value.name][None]
             elif value.op == "constant":
-                assert value.data is not None
-                made = value.data[None]
+                made = value.numbers[None]
             elif value.host or value.dtype != "float32":
                 each = [[one[at % len(one)] for one in of] for at in range(size)]
                 made = np.stack([computed(value, ones) for ones in each])
@@ -202,8 +201,7 @@ class GraphModel:
                 last = np.arange(first, first + len(rows)) % value.shape[-2]
                 mask = np.arange(rows.shape[1]) <= last[:, None]
             return softmax(rows, mask=mask, scale=value.parameter, grade=grade)
-        assert value.data is not None
-        gain, bias = value.data
+        gain, bias = value.numbers
         centre = value.op == "layer_norm"
         return normalise(rows, gain, bias, value.parameter, centre=centre, grade=grade).result
 
@@ -262,9 +260,8 @@ def _kind(value: Value) -> tuple[Any, ...]:
 
 
 def _gathered(value: Value, given: list[Array]) -> Array:
-    assert value.data is not None
     size = max(map(len, given))
     flat = [np.broadcast_to(one, (size, *one.shape[1:])).reshape(size, -1) for one in given]
-    made = np.take(flat[0] if len(flat) == 1 else np.concatenate(flat, 1), value.data, axis=1)
+    made = np.take(flat[0] if len(flat) == 1 else np.concatenate(flat, 1), value.numbers, axis=1)
     # What a place of -1 has does not count.
-    return np.where(value.data < 0, np.float32(0), made) if value.data.min() < 0 else made
+    return np.where(value.numbers < 0, np.float32(0), made) if value.numbers.min() < 0 else made

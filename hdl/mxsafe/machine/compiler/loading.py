@@ -129,10 +129,9 @@ class Loader:
     def _gains_and_biases(self, value: Value) -> tuple[Value, Placement]:
         """Gains of a norm, and behind them its biases, each from a beat of its own on."""
         if id(value) not in self._affine:
-            assert value.data is not None
             length = value.shape[-1]
             whole = np.zeros((2, -(-length // self._lanes) * self._lanes), np.float32)
-            whole[:, :length] = value.data
+            whole[:, :length] = value.numbers
             made = Value(
                 "constant", (whole.size,), (), f"gain and bias of {value.name}", data=whole
             )

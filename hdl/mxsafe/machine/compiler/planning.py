@@ -1003,8 +1003,7 @@ class Plan:
         """An operand that the host converts."""
         key = id(value), matrix, rows.tobytes()
         if key not in self._constants:
-            assert value.data is not None
-            data = value.data[matrix][np.maximum(rows, 0)]
+            data = value.numbers[matrix][np.maximum(rows, 0)]
             data[rows < 0] = 0
             layout = OperandLayout(
                 configuration=self.configuration,
@@ -1029,8 +1028,7 @@ class Plan:
     def _behind(self, value: Value, p: Placement) -> list[tuple[Value, Placement]]:
         if value.op != "gather" or (value.of_host and len(value.inputs) > 1):
             return [(value, p)]
-        assert value.data is not None
-        index = p.of(value.data).index
+        index = p.of(value.numbers).index
         parts, start = [], 0
         for source in value.inputs:
             own = (index >= start) & (index < start + source.size)

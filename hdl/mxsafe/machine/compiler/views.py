@@ -59,8 +59,7 @@ def taken(value: Value, matrix: int, rows: Indices) -> bytes:
     own = np.where(rows >= 0, matrix * value.shape[1] + rows, -1)
     if value.op != "gather":
         return own.tobytes()
-    assert value.data is not None
-    taken = value.data.reshape(-1, value.shape[-1])[np.maximum(own, 0)]
+    taken = value.numbers.reshape(-1, value.shape[-1])[np.maximum(own, 0)]
     return np.where(own[:, None] >= 0, taken, -1).tobytes()
 
 
