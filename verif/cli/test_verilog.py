@@ -35,26 +35,26 @@ def test_the_header_goes_along_with_all_units(
     assert (tmp_path / HEADER_FILE).read_text() == c_header()
 
 
-def test_operands_of_two_formats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--format", "mxsf", "--format-w", "mxfp4_e2m1", "--size", "1x2x2x2"]
+@pytest.mark.parametrize(
+    ("format_w", "names"),
+    [
+        ("mxfp4_e2m1", ["mxfp4_e2m1"]),
+        ("multi", ["mxsf", "mxfp8_e2m5", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1"]),
+    ],
+)
+def test_operands_of_two_formats(
+    format_w: str, names: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One of them may be chosen at run time."""
+    options = ["--format", "mxsf", "--format-w", format_w, "--size", "1x1x2x2"]
     assert run("verilog", "sta_exact", *options, "--out", tmp_path) == 0
-    assert "mxsf_mxfp4_e2m1_sta_exact_1x2x2x2x4.v" in capsys.readouterr().out
-    modules = json.loads((tmp_path / "manifest.json").read_text())["modules"]
-    formats = modules["mxsf_mxfp4_e2m1_sta_exact_1x2x2x2x4"]["parameters"]["formats"]
-    assert [formats[side]["name"] for side in "aw"] == ["mxsf", "mxfp4_e2m1"]
-    text = (tmp_path / "mxsf_mxfp4_e2m1_sta_exact_1x2x2x2x4.v").read_text()
-    header = text[:400].replace("\n// ", " ")
-    assert "formats mxsf and mxfp4_e2m1" in header
-
-
-def test_formats_at_run_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    options = ["--format", "mxsf", "--format-w", "multi", "--size", "1x1x2x2"]
-    assert run("verilog", "sta_exact", *options, "--out", tmp_path) == 0
-    assert "mxsf_multi_sta_exact_1x1x2x2x4.v" in capsys.readouterr().out
-    modules = json.loads((tmp_path / "manifest.json").read_text())["modules"]
-    formats = modules["mxsf_multi_sta_exact_1x1x2x2x4"]["parameters"]["formats"]
-    names = [member["name"] for member in formats["w"]["members"]]
-    assert names == ["mxsf", "mxfp8_e2m5", "mxfp6_e3m2", "mxfp6_e2m3", "mxfp4_e2m1"]
+    module = f"mxsf_{format_w}_sta_exact_1x1x2x2x4"
+    assert f"{module}.v" in capsys.readouterr().out
+    formats = load(tmp_path)[module].parameters["formats"]
+    assert formats["a"]["name"] == "mxsf"
+    assert [one["name"] for one in formats["w"].get("members", [formats["w"]])] == names
+    header = (tmp_path / f"{module}.v").read_text()[:400].replace("\n// ", " ")
+    assert f"formats mxsf and {format_w}" in header
 
 
 WARNED = (

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -159,6 +160,13 @@ def test_e2m5_equals_a_format_entry_of_microxcaling(
     tally("microxcaling", "codec mxfp8_e2m5", values.size)
 
 
+def as_numpy(tensor: Any) -> np.ndarray:
+    """Of float32 or bfloat16, the same numbers in NumPy."""
+    if tensor.dtype == torch.float32:
+        return tensor.numpy()
+    return tensor.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+
+
 def assert_no_meaning_lost(result: LibraryResult, x: np.ndarray) -> None:
     """Codes and scale bytes give the values, but for -0 in integers."""
     values = mx.dequantize(result.tensor, dtype=result.values.dtype)
@@ -175,11 +183,7 @@ def test_profiles_of_torchao(
     tensor = torch.from_numpy(mixed_blocks(name, 4, 1_000)).to(getattr(torch, dtype))
     x = tensor.to(torch.float32).numpy()
     scales, codes, values = to_mx(tensor, name, mode)
-    given = x
-    if dtype == "bfloat16":
-        ml_dtypes = pytest.importorskip("ml_dtypes")
-        given = tensor.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
-    result = quantize_like(given, f"torchao_{mode}", name, block=BLOCK)
+    result = quantize_like(as_numpy(tensor), f"torchao_{mode}", name, block=BLOCK)
     np.testing.assert_array_equal(result.tensor.scales, scales)
     meant = np.repeat(scales != 255, BLOCK, axis=1)
     np.testing.assert_array_equal(result.tensor.codes[meant], codes[meant])
@@ -212,11 +216,7 @@ def test_profiles_of_nvfp4(
     tensor = torch.from_numpy(nvfp4_tensor(kind, name)).to(getattr(torch, dtype))
     if name == "torchao_nvfp4":
         tensor = tensor[torch.isfinite(tensor).all(dim=1)]  # rounding to bfloat16 makes Inf too
-    x = tensor.to(torch.float32).numpy()
-    given = x
-    if dtype == "bfloat16":
-        ml_dtypes = pytest.importorskip("ml_dtypes")
-        given = tensor.view(torch.uint16).numpy().view(ml_dtypes.bfloat16)
+    x, given = tensor.to(torch.float32).numpy(), as_numpy(tensor)
     shared = None
     if NVFP4_PROFILES[name].tensor_scale:
         shared = nvfp4.per_tensor_amax_to_scale(torch.max(torch.abs(tensor)))

@@ -75,13 +75,6 @@ def test_file(tmp_path: Path, machine: MachineConfiguration) -> None:
         assert np.array_equal(one, other)
 
 
-def test_a_file_is_for_its_arithmetic(tmp_path: Path) -> None:
-    path = tmp_path / "network.mxprog"
-    network(SMALL_BF16).save(path)
-    with pytest.raises(ValueError, match="must be for this machine, whose arithmetic is 'exact',"):
-        Compiled.load(path, SMALL_MACHINE)
-
-
 def _head(change: Callable[[dict[str, Any]], None]) -> Callable[[dict[str, Any]], None]:
     def changed(arrays: dict[str, Any]) -> None:
         head = json.loads(arrays["head"].tobytes())
@@ -232,6 +225,7 @@ def test_other_machines(tmp_path: Path) -> None:
     for machine, message in (
         (MachineConfiguration(), "whose rows is 16, not 8"),
         (replace(SMALL_MACHINE, w_beats=1024), "whose w_beats is 1024, not 512"),
+        (SMALL_BF16, "whose arithmetic is 'bf16', not 'exact'"),
     ):
         with pytest.raises(ValueError, match=f"must be for this machine, {message}"):
             Compiled.load(path, machine)

@@ -18,6 +18,7 @@ from mxsafe.machine.named import machine_named
 from mxsafe.machine.program import Program
 from mxsafe.machine.updates import AdamW, Trained
 from mxsafe.model.graph import GraphModel
+from verif.machine.compiler.graphs import given_to
 from verif.machine.compiler.training_graphs import perceptron_step
 from verif.machine.machine_schedules import run_in_any_order
 from verif.support.simulators import SCRATCH
@@ -36,18 +37,12 @@ def _perceptron() -> Graph:
     return g
 
 
-def _drawn(graph: Graph, seed: int) -> dict[str, Any]:
-    rng = np.random.default_rng(seed)
-    inputs = [value for value in graph.values if value.op == "input"]
-    return {value.name: rng.standard_normal(value.shape).astype("f4") for value in inputs}
-
-
 def _runs(graph: Graph, resident: Resident, run: Any = None, start: Any = None) -> None:
     """Three runs, each compared with the models: what is kept, and what is not."""
-    first = start or _drawn(graph, 0)
+    first = start or given_to(graph, 0)
     state = {name: first[name] for name in graph.kept}
     for step in range(3):
-        given = {n: a for n, a in _drawn(graph, 1 + step).items() if n not in state}
+        given = {n: a for n, a in given_to(graph, 1 + step).items() if n not in state}
         found = resident.run(given, run)
         wanted = GraphModel(graph, block=TILES)({**given, **state})
         state = {name: wanted[name] for name in state}
@@ -61,7 +56,7 @@ def test_what_is_updated_stays_in_memory(tmp_path: Any) -> None:
     graph = _perceptron()
     compile_graph(graph, block=TILES).save(tmp_path / "step.mxprog")
     compiled = Compiled.load(tmp_path / "step.mxprog")
-    resident = Resident(compiled, {n: _drawn(graph, 0)[n] for n in graph.kept})
+    resident = Resident(compiled, {n: given_to(graph, 0)[n] for n in graph.kept})
     assert resident.kept == ("weight 0", "weight 1", "scale")
     assert resident.through_host == ("scale",)
     assert "from run to run: scale" in compiled.report()
@@ -86,14 +81,14 @@ def test_what_is_overwritten_was_read(seed: int) -> None:
     machine = MachineConfiguration()
     g = Graph()
     x, state = g.input("x", (24, 400)), g.input("state", (24, 24))
-    weight = np.ascontiguousarray(_drawn(g, 1)["x"].T)
+    weight = np.ascontiguousarray(given_to(g, 1)["x"].T)
     first = g.softmax(g.add(g.matmul(x, weight), state))
     second = g.matmul(g.matmul(first, first), first)
     g.output("first", first)
     g.output("other", g.softmax(g.add(g.matmul(x, weight + 1), state)))
     g.update(state, g.add(state, g.function("relu", state)))
     g.output("second", g.softmax(g.add(second, state)))
-    start = {"state": _drawn(g, 0)["state"]}
+    start = {"state": given_to(g, 0)["state"]}
     resident = Resident(compile_graph(g, machine, block=TILES), start)
 
     def run(program: Program, memory: NDArray[np.uint8]) -> None:
@@ -131,7 +126,7 @@ def _adamw(*, read: bool) -> Graph:
 def test_moments_are_stored_with_their_weight(seed: int, read: bool) -> None:
     """In any order of the queues; alone, each of them is read once and written once."""
     machine, graph = MachineConfiguration(), _adamw(read=read)
-    positive = {name: abs(array) for name, array in _drawn(graph, 0).items()}
+    positive = {name: abs(array) for name, array in given_to(graph, 0).items()}
     start = {name: positive[name] for name in graph.kept}
     resident = Resident(compile_graph(graph, machine, block=TILES), start)
     (part,) = resident.compiled.parts
@@ -158,7 +153,7 @@ def test_operands_stay_beside_what_they_are_made_of(
     """Operands have the codes of the numbers, whether the host or the program wrote them."""
     graph = _perceptron()
     resident = Resident(
-        compile_graph(graph, machine, block=block), {n: _drawn(graph, 0)[n] for n in graph.kept}
+        compile_graph(graph, machine, block=block), {n: given_to(graph, 0)[n] for n in graph.kept}
     )
     (part,) = resident.compiled.parts
     weights = {one.index.size: one for one in part.codes}
@@ -181,20 +176,20 @@ def test_operands_stay_beside_what_they_are_made_of(
 
     for step in range(3):
         written()
-        given = _drawn(graph, 1 + step)
+        given = given_to(graph, 1 + step)
         resident.run({name: given[name] for name in ("x", "target")})
     written()
-    resident.load({name: _drawn(graph, 9)[name] for name in graph.kept})
+    resident.load({name: given_to(graph, 9)[name] for name in graph.kept})
     written()
 
 
 def test_what_is_loaded_is_read() -> None:
     """Before a run, and nothing else changes."""
     graph = _perceptron()
-    first = {name: _drawn(graph, 0)[name] for name in graph.kept}
+    first = {name: given_to(graph, 0)[name] for name in graph.kept}
     resident = Resident(compile_graph(graph, block=TILES), first)
     for seed in range(2):
-        state = {name: _drawn(graph, seed)[name] for name in graph.kept}
+        state = {name: given_to(graph, seed)[name] for name in graph.kept}
         resident.load(state)
         for name, array in state.items():
             assert np.array_equal(resident.read(name), array)
@@ -204,7 +199,7 @@ def test_what_is_loaded_is_read() -> None:
         resident.load({**state, "weight 0": state["weight 0"] + 1, "scale": np.ones(2, np.float32)})
     assert np.array_equal(resident.read("weight 0"), state["weight 0"])
     with pytest.raises(ValueError, match="inputs must be x, target, not x"):
-        resident.run({"x": _drawn(graph, 0)["x"]})
+        resident.run({"x": given_to(graph, 0)["x"]})
     with pytest.raises(ValueError, match="name must be"):
         resident.read("x")
 
@@ -228,7 +223,7 @@ def test_what_is_updated_stays_in_memory_of_verilog() -> None:
     machine = machine_named("small")
     graph = Graph()
     x, state = graph.input("x", (24, 16)), graph.input("state", (24, 24))
-    total = graph.add(graph.matmul(x, _drawn(graph, 1)["x"].T.copy()), state)
+    total = graph.add(graph.matmul(x, given_to(graph, 1)["x"].T.copy()), state)
     graph.output("y", graph.function("relu", total))
     graph.update(state, graph.scale(total, 0.5))
     host = Host(Simulated(machine, folder=SCRATCH, optimisation="-O0"))
@@ -238,6 +233,6 @@ def test_what_is_updated_stays_in_memory_of_verilog() -> None:
         assert host.run(program).error == "none"
 
     compiled = compile_graph(graph, machine, block=TILES)
-    resident = Resident(compiled, {n: _drawn(graph, 0)[n] for n in graph.kept})
+    resident = Resident(compiled, {n: given_to(graph, 0)[n] for n in graph.kept})
     assert not resident.through_host
     _runs(graph, resident, run)

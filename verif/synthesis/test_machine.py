@@ -20,19 +20,19 @@ def test_what_a_part_leaves_out_is_another_part() -> None:
 
 
 def test_the_array_of_the_machine_is_synthesised() -> None:
-    machine = presets.build("accelerator", MX_FORMATS["mxsf"])
-    arrays = {case.name: case for case in STANDARD if case.unit == "sta_exact"}
-    array = arrays["sta_exact 4x2x4x8, 2 columns a MAC"].build()
-    assert array.config == machine.config.gemm.array
     assert [case.part for case in MACHINE if case.unit == "accelerator"] == list(PARTS)
-    window = presets.build("accelerator_window", MX_FORMATS["mxsf"])
-    arrays = {case.name: case for case in MORE_LANES}
-    array = arrays["sta_window 4x2x4x8, 2 groups of lanes"].build()
-    assert array.config == window.config.gemm.array
-    bf16 = presets.build("accelerator_bf16", MX_FORMATS["mxsf"])
-    arrays = {case.name: case for case in BF16}
-    array = arrays["sta_bf16 4x4x4x4 of the machine"].build()
-    assert array.config == bf16.config.gemm.array
-    assert arrays["pu_bf16 of the machine"].build().config.arithmetic == array.config.arithmetic
+    cases = {case.name: case for case in (*STANDARD, *MORE_LANES, *BF16)}
+    machine, window, bf16 = (
+        presets.build(name, MX_FORMATS["mxsf"])
+        for name in ("accelerator", "accelerator_window", "accelerator_bf16")
+    )
+    for whole, name in (
+        (machine, "sta_exact 4x2x4x8, 2 columns a MAC"),
+        (window, "sta_window 4x2x4x8, 2 groups of lanes"),
+        (bf16, "sta_bf16 4x4x4x4 of the machine"),
+    ):
+        assert cases[name].build().config == whole.config.gemm.array
+    unit = cases["pu_bf16 of the machine"].build()
+    assert unit.config.arithmetic == bf16.config.gemm.array.arithmetic
     # Of its vector engine, which is a part or several, all is as in the other.
     assert window.config.vector == machine.config.vector

@@ -117,17 +117,16 @@ def test_gains_and_biases_of_a_normalisation_are_default_and_its_mean_is_fixed()
 
 def test_sizes_of_a_machine_are_its_options() -> None:
     mxsf, fp4 = MX_FORMATS["mxsf"], MX_FORMATS["mxfp4_e2m1"]
-    assert presets.build("accelerator", mxsf).config.machine == MachineConfiguration()
-    small = presets.build("accelerator_small", mxsf)
-    assert small.config.machine == SMALL_MACHINE
-    assert small.module_name == "mxsf_accelerator_small"
-    fpga = presets.build("accelerator_fpga", mxsf)
-    assert fpga.config.machine == FPGA_MACHINE
-    assert fpga.module_name == "mxsf_accelerator_fpga"
-    bf16 = presets.build("accelerator_bf16", mxsf)
+    for preset, machine, name in (
+        ("accelerator", MachineConfiguration(), "mxsf_accelerator"),
+        ("accelerator_small", SMALL_MACHINE, "mxsf_accelerator_small"),
+        ("accelerator_fpga", FPGA_MACHINE, "mxsf_accelerator_fpga"),
+        ("accelerator_bf16", BF16_MACHINE, "bf16_accelerator"),
+    ):
+        built = presets.build(preset, mxsf)
+        assert (built.config.machine, built.module_name) == (machine, name)
+    bf16 = presets.build("accelerator", fp4, arithmetic="bf16")
     assert bf16.config.machine == BF16_MACHINE
-    assert bf16.module_name == "bf16_accelerator"
-    assert presets.build("accelerator", fp4, arithmetic="bf16").config == bf16.config
     small = presets.build("accelerator_small", mxsf, arithmetic="bf16")
     assert small.module_name == "bf16_accelerator_small"
     again = presets.build("accelerator_bf16", fp4, arithmetic="exact")

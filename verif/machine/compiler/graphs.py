@@ -54,3 +54,10 @@ def layer(shape: Shape, w: dict[str, Floats]) -> Graph:
     up = g.function("gelu", g.linear(normed, w["up"], "up"), "activation")
     g.output("y", g.add(normed, g.linear(up, w["down"], "down"), "y"))
     return g
+
+
+def given_to(graph: Graph, seed: int) -> dict[str, np.ndarray]:
+    """Random inputs of a graph."""
+    rng = np.random.default_rng(seed)
+    inputs = [value for value in graph.values if value.op == "input"]
+    return {one.name: rng.standard_normal(one.shape).astype(np.float32) for one in inputs}

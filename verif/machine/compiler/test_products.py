@@ -409,21 +409,24 @@ def test_what_does_not_fit_is_refused(a: tuple[int, int], w: tuple[int, int], me
         products.product(products.matrix("a", *a), products.matrix("w", *w))
 
 
-def test_blocks_must_be_equal() -> None:
-    products = Products(MACHINE)
-    a, w = products.matrix("a", 20, 32), products.matrix("w", 10, 32, TILES)
-    with raises(CompileError, "w must have blocks of 64 like a, not of (8, 8)"):
-        products.product(a, w.T)
-
-
-def test_buffers_may_be_too_small() -> None:
-    """128 values of k are the fewest that are loaded together."""
-    products = Products(replace(MACHINE, a_beats=16))
-    a, w = products.matrix("a", 20, 300), products.matrix("w", 10, 300)
-    with raises(
-        CompileError, "1 strips of w must fit into 16 free places of buffer a (16 in all), not 32"
-    ):
-        products.product(a, w.T)
+@pytest.mark.parametrize(
+    ("machine", "w", "message"),
+    [
+        (MACHINE, (10, 300, TILES), "w must have blocks of 64 like a, not of (8, 8)"),
+        # 128 values of k are the fewest that are loaded together.
+        (
+            replace(MACHINE, a_beats=16),
+            (10, 300),
+            "1 strips of w must fit into 16 free places of buffer a (16 in all), not 32",
+        ),
+    ],
+)
+def test_blocks_must_be_equal_and_fit(
+    machine: MachineConfiguration, w: tuple[Any, ...], message: str
+) -> None:
+    products = Products(machine)
+    with raises(CompileError, message):
+        products.product(products.matrix("a", 20, 300), products.matrix("w", *w).T)
 
 
 @pytest.mark.parametrize("block", [32, TILES])

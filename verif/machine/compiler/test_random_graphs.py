@@ -15,6 +15,7 @@ from mxsafe.machine.configuration import (
 )
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.model.graph import GraphModel
+from verif.machine.compiler.graphs import given_to
 
 COUNT = 150
 STATES = 3
@@ -61,12 +62,6 @@ def graph_of(drawn: random.Random, states: int) -> Graph:
         g.update(old, drawn.choice(values[first:]))
     g.output("result", values[-1])
     return g
-
-
-def given_to(graph: Graph, seed: int) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(seed)
-    inputs = [value for value in graph.values if value.op == "input"]
-    return {one.name: rng.standard_normal(one.shape).astype(np.float32) for one in inputs}
 
 
 @machines
