@@ -66,7 +66,7 @@ if not TYPE_CHECKING:
                 module = import_module(f"{__name__}.{place}")
                 if name == place:
                     return module
-                if name in module.__all__:
+                if hasattr(module, name):
                     return getattr(module, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -22,32 +22,7 @@ from mxsafe.validation import (
     shown,
 )
 
-__all__ = [
-    "BF16",
-    "BLOCK_FORMATS",
-    "E8M0",
-    "FORMAT_SETS",
-    "FP12_E4M7",
-    "MX_FORMATS",
-    "NVFP4",
-    "OPERAND_FORMATS",
-    "SCALAR_FORMATS",
-    "FloatFields",
-    "FloatFormat",
-    "FormatSet",
-    "IntFormat",
-    "MXFormat",
-    "ScaleFormat",
-    "Specials",
-    "element_format",
-    "has_special_codes",
-    "mx_format",
-    "mx_formats",
-    "named",
-    "scalar_format",
-]
-
-T = TypeVar("T")
+_T = TypeVar("_T")
 Specials = Literal["none", "nan", "ieee"]
 
 
@@ -723,7 +698,7 @@ OPERAND_FORMATS: Mapping[str, MXFormat | FormatSet] = MappingProxyType(
 """Everything that an operand of hardware can have, by name."""
 
 
-def named(name: str, formats: Mapping[str, T]) -> T:
+def named(name: str, formats: Mapping[str, _T]) -> _T:
     """The format of a name, in capitals or small letters, with ``-`` or ``_``.
 
     One of its parts is enough where no other format has it: ``e4m3`` is ``mxfp8_e4m3`` among

@@ -26,8 +26,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.named import Format, Machine, machine_named
 
-__all__ = ["compile", "compile_model", "legalised"]
-
 Array = NDArray[Any]
 _MOVES = (
     "DepthToSpace",

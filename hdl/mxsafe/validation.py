@@ -29,35 +29,6 @@ from typing import (
     get_type_hints,
 )
 
-__all__ = [
-    "Alike",
-    "AlikePower",
-    "Count",
-    "Form",
-    "Long",
-    "Names",
-    "PositiveInteger",
-    "PowerOfTwo",
-    "Seed",
-    "about",
-    "bounded",
-    "checked",
-    "joined",
-    "limited",
-    "one_of",
-    "require_axis",
-    "require_count",
-    "require_identifier",
-    "require_integer",
-    "require_multiple",
-    "require_one_of",
-    "require_positive_integer",
-    "require_power_of_two",
-    "settled",
-    "shown",
-    "within",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 Rule = Callable[[str, object], Any]
 

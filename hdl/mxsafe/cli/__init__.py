@@ -19,8 +19,6 @@ from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import standard_output
 from mxsafe.validation import one_of
 
-__all__ = ["main"]
-
 _COMMANDS: Mapping[str, Command] = {
     name: import_module(f"{__name__}.{name}").COMMAND
     for name in (

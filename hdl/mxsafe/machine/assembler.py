@@ -18,16 +18,6 @@ from mxsafe.machine.description import (
 from mxsafe.machine.tokens import Deadlock, Header, deadlock_of
 from mxsafe.validation import Form, checked, one_of, require_integer, require_one_of, shown
 
-__all__ = [
-    "Assembler",
-    "Fault",
-    "Instruction",
-    "assemble_text",
-    "decoded",
-    "disassemble",
-    "fault_of",
-]
-
 Value = int | float | str | Sequence[str]
 _VALUE = Form.of(Value)
 

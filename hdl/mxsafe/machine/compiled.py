@@ -19,8 +19,9 @@ from mxsafe.codec.storage import DAMAGED, damage
 from mxsafe.machine._head import array_of, settled_head, told_fields
 from mxsafe.machine.compiler.kernels import Kernel
 from mxsafe.machine.compiler.legal import legal
-from mxsafe.machine.compiler.lowering import Lowered, Table, lowered
+from mxsafe.machine.compiler.lowering import Lowered, lowered
 from mxsafe.machine.compiler.places import LayoutError
+from mxsafe.machine.compiler.planning import Table
 from mxsafe.machine.compiler.tensors import Operand
 from mxsafe.machine.compiler.timing import predict
 from mxsafe.machine.configuration import MachineConfiguration, resized

@@ -24,48 +24,6 @@ from mxsafe.machine.configuration import (
 )
 from mxsafe.validation import checked, require_integer, within
 
-__all__ = [
-    "ACCESSES",
-    "ACCESS_REGISTERS",
-    "ARITHMETIC",
-    "CONVERT",
-    "COUNTERS",
-    "DESCRIPTORS",
-    "DESCRIPTOR_BITS",
-    "DESCRIPTOR_BYTES",
-    "ENUMERATIONS",
-    "ERRORS",
-    "FLAGS",
-    "FOLLOWING",
-    "FORMATS",
-    "HEADER",
-    "IDENTITY",
-    "MOST_TOKENS",
-    "OPCODES",
-    "PACKING",
-    "PASSES",
-    "QUEUES",
-    "REDUCTION",
-    "REGISTERS",
-    "SWEEP",
-    "TARGETS",
-    "TOKEN_BITS",
-    "VERSION",
-    "Y_MODES",
-    "BitField",
-    "Condition",
-    "Descriptor",
-    "Enumeration",
-    "Field",
-    "Register",
-    "Rule",
-    "Word",
-    "configuration_of",
-    "constant_registers",
-    "counted_accesses",
-    "registers_of",
-]
-
 DESCRIPTOR_BITS = 256
 DESCRIPTOR_BYTES = DESCRIPTOR_BITS // 8
 IDENTITY = 0x4653584D

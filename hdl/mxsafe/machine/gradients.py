@@ -35,8 +35,6 @@ from numpy.typing import NDArray
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.validation import checked
 
-__all__ = ["gradients"]
-
 Indices = NDArray[np.int64]
 
 

@@ -14,8 +14,6 @@ import numpy as np
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.validation import checked
 
-__all__ = ["AdamW", "Optimiser", "Sgd", "Trained"]
-
 
 class Trained(NamedTuple):
     """A weight, and what changes it.

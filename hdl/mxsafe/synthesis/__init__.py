@@ -1,6 +1,4 @@
 """Area, timing and energy of the generated Verilog with free tools."""
 
-__all__ = ["TECHNOLOGY_NAMES"]
-
 TECHNOLOGY_NAMES = ("nangate45", "ecp5", "ice40", "gowin", "xilinx")
 """Names of `mxsafe.synthesis.technologies.TECHNOLOGIES`, for those who need no more of them."""

@@ -14,19 +14,6 @@ from typing import Any, Literal
 
 from mxsafe.validation import checked, require_integer, require_one_of, shown
 
-__all__ = [
-    "GRADES",
-    "MOST_IN_ROW",
-    "Bounds",
-    "Coefficients",
-    "Grade",
-    "Place",
-    "Table",
-    "from_parameters",
-    "load",
-    "names",
-]
-
 Grade = Literal["compact", "fine"]
 """How exact a vector function is; the name of a table ends with it."""
 GRADES: tuple[Grade, ...] = ("compact", "fine")

@@ -12,8 +12,6 @@ from mxsafe.machine.named import Format, Machine, machine_named
 from mxsafe.torch._export import legalised
 from mxsafe.validation import checked, shown
 
-__all__ = ["backend", "compile", "compile_exported", "exported"]
-
 
 @checked
 def compile(

@@ -21,8 +21,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.model import host
 from mxsafe.model.machine_gemm import converted_product
 
-__all__ = ["Evaluated", "evaluated"]
-
 Floats = NDArray[np.float32]
 Block = int | tuple[int, int]
 _MOST_IN_WINDOW = 4096

@@ -15,8 +15,6 @@ from mxsafe.machine.configuration import FUNCTIONS
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.model import host
 
-__all__ = ["INPUT_DTYPES", "is_kept", "legalised", "operators"]
-
 _SAME = ("alias", "clone", "contiguous", "detach", "to", "type_as", "_to_copy", "lift_fresh_copy")
 """Operators that give what they take; of what the host has perhaps as another type."""
 _MOVES = (

@@ -19,17 +19,6 @@ from mxsafe.torch import _einsum, products
 from mxsafe.torch.quantising import is_transformed
 from mxsafe.torch.recipes import Quantiser, Recipe
 
-__all__ = [
-    "CONVOLUTIONS",
-    "Functions",
-    "closed",
-    "convolution",
-    "functions",
-    "linear",
-    "warn_of",
-    "within_compiled",
-]
-
 _FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
 Size = int | tuple[int, ...] | list[int] | str
 

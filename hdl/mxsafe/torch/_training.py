@@ -30,8 +30,6 @@ from mxsafe.validation import (
     shown,
 )
 
-__all__ = ["TrainingStep", "compile_step"]
-
 Floats = NDArray[np.float32]
 Named = Mapping[str, Floats]
 _TILES = (8, 8)

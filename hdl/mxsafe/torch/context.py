@@ -27,8 +27,6 @@ from mxsafe.torch import _checkpoints, _functions
 from mxsafe.torch.recipes import ARITHMETICS, Arithmetic, Quantiser, Recipe
 from mxsafe.validation import require_one_of
 
-__all__ = ["microscaling", "named_modules"]
-
 Choice = str | MXFormat | Quantiser | None
 
 AS_FORMAT: Any = object()

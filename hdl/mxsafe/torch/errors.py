@@ -14,8 +14,6 @@ import torch
 from mxsafe.torch.models import aligned, html_table
 from mxsafe.torch.modules import Quantised
 
-__all__ = ["LayerError", "LayerErrors", "layer_errors"]
-
 
 @dataclass(frozen=True)
 class LayerError:

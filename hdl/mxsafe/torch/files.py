@@ -32,8 +32,6 @@ from mxsafe.torch.modules import (
 from mxsafe.torch.recipes import ARITHMETICS, Quantiser
 from mxsafe.validation import checked, require_one_of, shown
 
-__all__ = ["load_model", "save_model"]
-
 _TENSORS, _MODEL = "mxsafe", "mxsafe.model"
 _STATE = "._extra_state"
 _DTYPES = {name: dtype for dtype, name in NAMES.items()}

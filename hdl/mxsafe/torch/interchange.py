@@ -28,8 +28,6 @@ from mxsafe.torch._packing import packed, unpacked
 from mxsafe.torch.tensors import QuantizedTensor
 from mxsafe.validation import checked, one_of, shown
 
-__all__ = ["from_state", "to_state"]
-
 Layout = Literal["compressed-tensors", "gpt-oss", "torchao"]
 State = dict[str, Any]
 

@@ -25,8 +25,6 @@ from mxsafe.torch.modules import (
 from mxsafe.torch.recipes import ARITHMETICS, Arithmetic, Quantiser
 from mxsafe.validation import require_one_of, shown
 
-__all__ = ["ModuleReport", "Summary", "nbytes", "quantize_"]
-
 Filter = str | Callable[[str, torch.nn.Module], bool]
 Pair = tuple[Quantiser | None, Quantiser | None]
 

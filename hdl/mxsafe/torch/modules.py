@@ -24,16 +24,6 @@ from mxsafe.torch.recipes import ARRAY, Arithmetic, HeldHalf, Quantiser, Recipe
 from mxsafe.torch.tensors import QuantizedTensor
 from mxsafe.validation import shown
 
-__all__ = [
-    "QuantizedConv1d",
-    "QuantizedConv2d",
-    "QuantizedConv3d",
-    "QuantizedEmbedding",
-    "QuantizedLinear",
-    "QuantizedMultiheadAttention",
-    "QuantizedWeight",
-]
-
 _PRODUCTS = {"linear": _functions.linear} | {
     f"conv{rank}d": _functions.convolution(function, rank)
     for rank, function in enumerate(_functions.CONVOLUTIONS, 1)

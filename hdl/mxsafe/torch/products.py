@@ -25,8 +25,6 @@ from mxsafe.formats import mx_format
 from mxsafe.torch.quantising import each_sample, has_derivatives, known_signature
 from mxsafe.torch.recipes import ARRAY, HeldHalf, Quantiser, Recipe
 
-__all__ = ["autocasts", "convolution", "matmul", "narrowed", "product_of_codes", "without_autocast"]
-
 _LIBRARY = torch.library.Library("mxsafe", "DEF")
 _LIBRARY.define("product(Tensor a, Tensor b) -> Tensor")
 _LIBRARY.define(

@@ -12,8 +12,6 @@ from mxsafe.codec import blocks, elements
 from mxsafe.formats import MXFormat, mx_format
 from mxsafe.torch.quantising import fake_quantize
 
-__all__ = ["Arithmetic", "Quantiser", "Recipe"]
-
 Arithmetic = Literal["float", "float64", "array", "array_fp12", "array_window"]
 ARITHMETICS = ("float", "float64", "array", "array_fp12", "array_window")
 

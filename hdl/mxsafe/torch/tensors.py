@@ -39,8 +39,6 @@ from mxsafe.torch._engines import (
 )
 from mxsafe.validation import other_than, shown
 
-__all__ = ["QuantizedTensor", "dequantize"]
-
 
 @dataclass(frozen=True, eq=False)
 class QuantizedTensor:

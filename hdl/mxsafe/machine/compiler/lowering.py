@@ -34,8 +34,6 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.layout import Float32Layout
 
-__all__ = ["Kernel", "Lowered", "Table", "lowered"]
-
 _MOST_BEATS = 2032
 """Beats of a row that a kernel works on at a time: a multiple of all grains."""
 _SHARES = ((1, 1), (1 / 2, 1), (0, 1), (0, 1 / 2), (0, 1 / 4))

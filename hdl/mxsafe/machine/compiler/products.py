@@ -20,8 +20,6 @@ from mxsafe.machine.description import DESCRIPTORS, STORE_BUFFERS
 from mxsafe.machine.layout import Converted, Float32Layout, OperandLayout
 from mxsafe.validation import checked, require_one_of
 
-__all__ = ["Matrix", "Products", "Sums"]
-
 Bytes = NDArray[np.uint8]
 _MOST_WORDS = (1 << DESCRIPTORS["store"].field("count_0").width) - 1
 _BLOCKS: tuple[Block, ...] = (64, (8, 8))

@@ -22,8 +22,6 @@ from mxsafe.machine.compiler.places import Allocator, CompileError
 from mxsafe.machine.compiler.timing import Engines, Times
 from mxsafe.machine.description import DESCRIPTORS, LOAD_BUFFERS, QUEUES, TARGETS
 
-__all__ = ["Draft", "Scheduled", "scheduled"]
-
 _LOOKAHEAD = 256
 """Descriptors of the program that may be looked at behind the first one that has not run."""
 _SAVED = 100
