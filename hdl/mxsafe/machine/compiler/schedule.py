@@ -221,10 +221,8 @@ def _addresses(
     if kind == "gemm":
         sides = [(f"{s}_{k}", f"{s}_{k}", 1) for s in ("a", "w") for k in ("codes", "scales")]
         return [*(one for one in sides if one[0] in fields), ("result", "vector", 1)]
-    found = [("x", "vector", 1)]
-    if "y" in fields and not fields.get("causal"):
-        found.append(("y", "vector", 1))
-    found += [(name, "vector", 1) for name in ("d", "gain") if name in fields]
+    others = ("d",) if fields.get("causal") else ("y", "d")
+    found = [(name, "vector", 1) for name in ("x", *others) if name == "x" or name in fields]
     if "out" in fields:
         side = TARGETS.name_of(fields["target"])
         found += [
