@@ -127,6 +127,10 @@ def _modules(node: Node) -> list[str]:
     return [name for name, _ in stack.values() if name]
 
 
+def _composed(make: Callable[..., Value]) -> Callable[..., Value]:
+    return lambda own, node, *args, **kwargs: make(own._c, *args, **kwargs, name=node.name)
+
+
 class _Legaliser:
     def __init__(
         self,
@@ -329,6 +333,12 @@ class _Legaliser:
 
     # Operations.
 
+    _op_linear = _composed(Composer.linear)
+    _op_matmul = _op_mm = _op_bmm = _composed(Composer.matmul)
+    _op_mul = _composed(Composer.multiply)
+    _op_pow = _composed(Composer.power)
+    _op_sqrt = _composed(Composer.sqrt)
+
     def _op_add(self, node: Node, x: Any, y: Any, alpha: Any = 1) -> Value:
         return self._c.add(x, y, float(alpha), node.name)
 
@@ -338,9 +348,6 @@ class _Legaliser:
     def _op_rsub(self, node: Node, x: Any, y: Any, alpha: Any = 1) -> Value:
         return self._op_sub(node, y, x, alpha)
 
-    def _op_mul(self, node: Node, x: Any, y: Any) -> Value:
-        return self._c.multiply(x, y, node.name)
-
     def _op_div(self, node: Node, x: Any, y: Any, rounding_mode: str | None = None) -> Value:
         if rounding_mode is not None:
             raise RefusalError(f"rounding_mode must be None, not {rounding_mode}")
@@ -348,12 +355,6 @@ class _Legaliser:
 
     def _op_neg(self, node: Node, x: Value) -> Value:
         return self._g.scale(x, -1.0, node.name)
-
-    def _op_sqrt(self, node: Node, x: Value) -> Value:
-        return self._c.sqrt(x, node.name)
-
-    def _op_pow(self, node: Node, x: Any, exponent: Any) -> Value:
-        return self._c.power(x, exponent, node.name)
 
     def _op_square(self, node: Node, x: Value) -> Value:
         return self._g.multiply(x, x, node.name)
@@ -410,20 +411,12 @@ class _Legaliser:
 
     # Products.
 
-    def _op_linear(self, node: Node, x: Any, weight: Any, bias: Any = None) -> Value:
-        return self._c.linear(x, weight, bias, node.name)
-
-    def _op_matmul(self, node: Node, a: Any, b: Any) -> Value:
-        return self._c.matmul(a, b, node.name)
-
-    _op_mm = _op_bmm = _op_matmul
-
     def _op_addmm(
         self, node: Node, bias: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1
     ) -> Value:
         if (alpha, beta) != (1, 1):
             raise RefusalError(f"alpha and beta must be 1, not {alpha} and {beta}")
-        return self._c.add(self._op_matmul(node, a, b), bias, 1.0, node.name)
+        return self._c.add(self._c.matmul(a, b, node.name), bias, 1.0, node.name)
 
     _op_baddbmm = _op_addmm
 
