@@ -8,21 +8,16 @@ from mxsafe.rtl.arithmetic.bits import named, truncated
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.tables import Table
 
-POLYNOMIAL_BOUNDARIES = ("looked_up", "sloped")
-"""Where registers may stand within `polynomial`: behind the table, and behind the slope."""
+BOUNDARY = "sloped"
+"""Where registers may stand within `polynomial`: behind the slope."""
 
 
 def polynomial(
-    m: Module,
-    name: str,
-    table: Table,
-    segment: Value,
-    offset: Value,
-    *,
-    pipe: Pipeline | None = None,
-    late: bool = False,
+    m: Module, name: str, table: Table, segment: Value, offset: Value, pipe: Pipeline
 ) -> Value:
     """The value of a table, combinational but for the registers of `pipe`.
+
+    `c0` is looked up behind them, and the segment crosses them in its place: fewer bits to store.
 
     Parameters
     ----------
@@ -30,47 +25,29 @@ def polynomial(
     name : str
         Name of the result, and prefix of the names of what leads to it.
     table : Table
+        Of a power of two of segments.
     segment : Value
-        Number of the segment, `Table.index_bits` wide. If there is none, the result is anything.
+        Number of the segment, `Table.index_bits` wide.
     offset : Value
         `Table.offset_bits` wide, unsigned.
-    pipe : Pipeline, optional
-        It has registers at those of `POLYNOMIAL_BOUNDARIES` that are among its own; what goes
-        beside the polynomial has to cross them too.
-    late : bool
-        `c0` is looked up behind the registers, which the segment crosses in its place: fewer bits
-        to store, for a table before the last sum. And tables are multiplexers, see `_multiplexed`.
+    pipe : Pipeline
+        It may have registers at `BOUNDARY`; what goes beside the polynomial has to cross them too.
 
     Returns
     -------
     Value
         In units of ``2^-fraction_bits``, as wide as `Table.results` need.
     """
-
-    def cross(boundary: str, name: str, value: Value) -> Value:
-        return pipe.cross(boundary, name, value) if pipe else value
-
-    def coefficient(power: int, segment: Value) -> Value:
-        find = _multiplexed if late else lookup
-        return find(m, f"{name}_c{power}", segment, columns(table)[power])
-
-    c0, c1, c2 = (
-        cross("looked_up", f"{name}_segment", segment)
-        if late and not power
-        else cross("looked_up", f"{name}_c{power}", coefficient(power, segment))
-        for power in range(3)
-    )
-    offset = cross("looked_up", f"{name}_offset", offset)
+    coefficients = columns(table)
+    c1, c2 = (_looked_up(m, f"{name}_c{n}", segment, coefficients[n]) for n in (1, 2))
     distance: Value = named(
         m, f"{name}_distance", signed(len(offset)), Cat(offset[:-1], ~offset[-1])
     )
     slope = slope_at(m, name, table, c1, c2, distance)
-    slope = cross("sloped", f"{name}_slope", slope)
-    if late:
-        c0 = coefficient(0, cross("sloped", f"{name}_segment", c0))
-    else:
-        c0 = cross("sloped", f"{name}_c0", c0)
-    distance = cross("sloped", f"{name}_distance", distance).as_signed()
+    slope = pipe.cross(BOUNDARY, f"{name}_slope", slope)
+    segment = pipe.cross(BOUNDARY, f"{name}_segment", segment)
+    c0 = _looked_up(m, f"{name}_c0", segment, coefficients[0])
+    distance = pipe.cross(BOUNDARY, f"{name}_distance", distance).as_signed()
     shape = result_shape(table)
     rows = product_rows(m, f"{name}_rise", slope, distance, table.result_shift)
     total = truncated(m, f"{name}_total", shape.width, sum(rows, c0))
@@ -155,24 +132,8 @@ def range_shape(values: Sequence[int]) -> Shape:
     return Shape.cast(range(min(low, 0), high + 1))
 
 
-def lookup(m: Module, name: str, index: Value, values: Sequence[int]) -> Value:
-    """The number at an index; beyond the last, anything."""
-    shape = range_shape(values)
-    if min(values) == max(values):
-        return Const(values[0], shape)
-    # One constant with all numbers in a row, in places of a power of two of bits, so that the
-    # shift is the index and zeros. A case for each number has a Verilog that Icarus does not take,
-    # and its gates are no fewer.
-    width = shape.width
-    place = (width - 1).bit_length()
-    packed = sum((value & ((1 << width) - 1)) << (at << place) for at, value in enumerate(values))
-    row = Const(packed, len(values) << place)
-    found = named(m, f"{name}_and_following", len(row), row >> Cat(Const(0, place), index))[:width]
-    return named(m, name, shape, found.as_signed() if shape.signed else found)
-
-
-def _multiplexed(m: Module, name: str, index: Value, values: Sequence[int]) -> Value:
-    """As `lookup`, but synthesis does not know a memory in it.
+def _looked_up(m: Module, name: str, index: Value, values: Sequence[int]) -> Value:
+    """The number at an index, by multiplexers: synthesis does not know a memory in them.
 
     Of a memory whose address is in a register Yosys stores the data in place of the address: more
     bits, and the table is looked up before the register.

@@ -491,7 +491,7 @@ class _Powers:
         counts = pipe.cross("product", "counts", self._counts)
         fraction, whole = product[:bits], product[bits : bits + ROOM_BITS]
         offset, segment = fraction[: table.offset_bits], fraction[table.offset_bits :]
-        power: Value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe, late=True)
+        power: Value = polynomial(m, "polynomial", table, segment, offset, pipe)
         whole, counts = pipe.cross_all("sloped", whole=whole, counts=counts)
         mantissa = power[: table.fraction_bits]  # below the leading one
         below_one = named(m, "is_below_one", 1, counts & ~whole.all())

@@ -73,7 +73,7 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         fraction = shifted[-1 - bits : -1]
         fraction, zeros = pipe.cross_all("normalised", fraction=fraction, zeros=zeros)
         segment, offset = fraction[table.offset_bits :], fraction[: table.offset_bits]
-        value = polynomial(m, "polynomial", table, segment, offset, pipe=pipe, late=True)
+        value = polynomial(m, "polynomial", table, segment, offset, pipe)
         zeros = pipe.cross("sloped", "zeros", zeros)
         value, zeros = pipe.cross_all("evaluated", value=value, zeros=zeros)
         below = widths.product_fraction_bits
