@@ -61,12 +61,9 @@ class FPAdder(Unit[FPAdderConfiguration]):
 
     def fill(self, m: Module, platform: object) -> None:
         sum_format = self.config.sum_format
-        unpack_a = Unpacker(sum_format=sum_format)
-        unpack_b = Unpacker(sum_format=sum_format)
-        pack = Packer(sum_format=sum_format)
-        place(m, platform, "unpack_a", unpack_a)
-        place(m, platform, "unpack_b", unpack_b)
-        place(m, platform, "pack", pack)
+        unpack_a = place(m, platform, "unpack_a", Unpacker(sum_format=sum_format))
+        unpack_b = place(m, platform, "unpack_b", Unpacker(sum_format=sum_format))
+        pack = place(m, platform, "pack", Packer(sum_format=sum_format))
         m.d.comb += [
             unpack_a.code.eq(self.a),
             unpack_b.code.eq(self.b),

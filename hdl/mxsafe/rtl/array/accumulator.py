@@ -71,15 +71,10 @@ class Accumulator(Unit[AccumulatorConfiguration]):
 
     def fill(self, m: Module, platform: object) -> None:
         sum_format = self.config.sum_format
-        unpack = Unpacker(sum_format=sum_format)
-        scale = Scaler(
-            width=fixed_point_bits(sum_format),
-            quantum_exponent=sum_format.quantum_exponent,
-        )
-        adder = Float32Adder(clearable=True)
-        place(m, platform, "unpack", unpack)
-        place(m, platform, "scale", scale)
-        place(m, platform, "adder", adder)
+        quantum, bits = sum_format.quantum_exponent, fixed_point_bits(sum_format)
+        unpack = place(m, platform, "unpack", Unpacker(sum_format=sum_format))
+        scale = place(m, platform, "scale", Scaler(width=bits, quantum_exponent=quantum))
+        adder = place(m, platform, "adder", Float32Adder(clearable=True))
         product = Signal(32, reset_less=True)
         product_valid = Signal()
         product_first = Signal()

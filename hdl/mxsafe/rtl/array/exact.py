@@ -261,8 +261,8 @@ class Exact(IntegerArithmetic):
         lane: int,
     ) -> None:
         """A multiplier for one lane of two MACs."""
-        unit = PairedMultiplier(formats=self.formats)
-        place(m, platform, f"multiply_{name}", unit, reset=False)
+        multiplier = PairedMultiplier(formats=self.formats)
+        unit = place(m, platform, f"multiply_{name}", multiplier, reset=False)
         m.d.comb += [unit.en.eq(en), unit.w.eq(pair[0].w[lane].significand)]
         for index, mac in enumerate(pair):
             m.d.comb += [
@@ -338,8 +338,8 @@ class Exact(IntegerArithmetic):
         by_row: bool,
     ) -> Completion:
         """Put accumulators behind groups of MACs, and one sequencer for all of them."""
-        sequence = BlockSequencer(self._sequencer(shape, by_row=by_row))
-        place(m, platform, "sequencer", sequence)
+        sequencer = BlockSequencer(self._sequencer(shape, by_row=by_row))
+        sequence = place(m, platform, "sequencer", sequencer)
         m.d.comb += [sequence.en.eq(beat.en), sequence.token.eq(beat.token)]
         if beat.phase is not None:
             m.d.comb += sequence.phase.eq(beat.phase)

@@ -116,11 +116,10 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         }
 
     def fill(self, m: Module, platform: object) -> None:
-        self._receiver, self._sender = FrameReceiver(self.config.receiver), FrameSender()
-        self._buffer = BeatMemory(beat_bits=_WORD_BITS, depth=MOST_WORDS)
-        place(m, platform, "receiver", self._receiver)
-        place(m, platform, "sender", self._sender)
-        place(m, platform, "buffer", self._buffer)
+        memory = BeatMemory(beat_bits=_WORD_BITS, depth=MOST_WORDS)
+        self._receiver = place(m, platform, "receiver", FrameReceiver(self.config.receiver))
+        self._sender = place(m, platform, "sender", FrameSender())
+        self._buffer = place(m, platform, "buffer", memory)
         # A block RAM takes half a cycle to show something, and what it goes to lies elsewhere.
         self._shown = Signal(_WORD_BITS, name="word_of_buffer", reset_less=True)
         m.d.sync += self._shown.eq(self._buffer.read_data)

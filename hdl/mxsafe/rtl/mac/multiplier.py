@@ -472,8 +472,8 @@ def dsp_product(
 ) -> Value:
     """The product of two factors behind a `DspMultiplier`, in as many bits as both together."""
     is_signed = all(factor.shape().signed for factor in factors)
-    block = DspMultiplier(signed=is_signed, reset=reset)
-    place(m, platform, f"multiply_{name}", block, reset=reset)
+    unit = DspMultiplier(signed=is_signed, reset=reset)
+    block = place(m, platform, f"multiply_{name}", unit, reset=reset)
     m.d.comb += [block.en.eq(en), block.a.eq(factors[0]), block.b.eq(factors[1])]
     width = sum(len(factor) for factor in factors)
     bits = truncated(m, f"{name}_product", width, block.product)

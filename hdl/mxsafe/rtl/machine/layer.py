@@ -263,10 +263,8 @@ class Layer(Unit[LayerConfiguration]):
                 operand = getattr(self, f"s_axis_{name}")
                 wiring.connect(m, wiring.flipped(operand), getattr(unit, _OPERAND))
             chain.append(unit)
-        converter, pack = Converter(self.config.converter), OperandPacker(self.config.packer)
-        place(m, platform, "converter", converter)
-        place(m, platform, "pack", pack)
-        return [*chain, converter, pack]
+        converter = place(m, platform, "converter", Converter(self.config.converter))
+        return [*chain, converter, place(m, platform, "pack", OperandPacker(self.config.packer))]
 
     def _admit(self, m: Module, array: SystolicArray) -> data.View:
         """Let operands in, and keep what is to be known of the rows of tiles; return the oldest.

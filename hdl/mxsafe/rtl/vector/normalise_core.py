@@ -557,17 +557,12 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         factors: Mapping[str, Value],
     ) -> Value:
         """A result times its gain, plus its bias."""
-        unit = MultiplyAdd(self.config.affine)
         # It holds data alone; tokens say whether they count.
-        place(m, platform, f"affine_{number}", unit, reset=False)
-        m.d.comb += [
-            unit.en.eq(en),
-            unit.x.eq(result),
-        ]
-        if "gain" in factors:
-            m.d.comb += unit.factor.eq(factors["gain"])
-        if "bias" in factors:
-            m.d.comb += unit.addend.eq(factors["bias"])
+        lane = MultiplyAdd(self.config.affine)
+        unit = place(m, platform, f"affine_{number}", lane, reset=False)
+        m.d.comb += [unit.en.eq(en), unit.x.eq(result)]
+        ports = {"gain": "factor", "bias": "addend"}
+        m.d.comb += (getattr(unit, ports[name]).eq(value) for name, value in factors.items())
         return unit.result
 
     def _add_up(

@@ -406,8 +406,7 @@ class Rows(Unit[RowsConfiguration]):
         en = named(m, "lanes_en", 1, Mux(is_softmax, *enables)) if both else enables[0]
         for number in range(self.config.lanes):
             # It holds data alone.
-            lane = RowLane(self.config.lane)
-            place(m, platform, f"lane_{number}", lane, reset=False)
+            lane = place(m, platform, f"lane_{number}", RowLane(self.config.lane), reset=False)
             m.d.comb += lane.en.eq(en)
             if both:
                 m.d.comb += lane.is_softmax.eq(is_softmax)

@@ -192,10 +192,10 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
     def fill(self, m: Module, platform: object) -> None:
         config = self.config
         tokens = _Tokens(m, self)
-        constants = SoftmaxConstants(config.constants)
-        logarithm = SoftmaxLogarithm(config.logarithm)
-        place(m, platform, "row_constants", constants, reset=False)
-        place(m, platform, "sum_logarithm", logarithm, reset=False)
+        # They hold data alone.
+        parts = SoftmaxConstants(config.constants), SoftmaxLogarithm(config.logarithm)
+        constants = place(m, platform, "row_constants", parts[0], reset=False)
+        logarithm = place(m, platform, "sum_logarithm", parts[1], reset=False)
         rows = [_Row(m, config, row) for row in range(config.rows)]
         self._constants(m, tokens, constants, rows)
         terms = self._lanes(m, tokens, constants, rows)

@@ -220,9 +220,8 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
     def fill(self, m: Module, platform: object) -> None:
         turn = self._move(m)
         for lane in range(self.config.lanes):
-            unit = MultiplyAdd(self.config.lane)
             # It holds data alone; what says whether they count is reset here.
-            place(m, platform, f"lane_{lane}", unit, reset=False)
+            unit = place(m, platform, f"lane_{lane}", MultiplyAdd(self.config.lane), reset=False)
             m.d.comb += [
                 unit.en.eq(turn.moves),
                 unit.x.eq(self.s_axis.tdata[lane]),

@@ -133,9 +133,10 @@ class Fetch(Unit[FetchConfiguration]):
     def fill(self, m: Module, platform: object) -> None:
         leaves = named(m, "leaves", 1, self.descriptor_valid & self.descriptor_ready)
         self._ask(m, leaves)
-        memories = [BeatMemory(self.config.memory) for _ in range(self.config.words)]
-        for number, memory in enumerate(memories):
-            place(m, platform, f"memory_{number}", memory)
+        memories = [
+            place(m, platform, f"memory_{number}", BeatMemory(self.config.memory))
+            for number in range(self.config.words)
+        ]
         complete = self._store(m, memories)
         self._hand_over(m, platform, memories, complete, leaves)
 

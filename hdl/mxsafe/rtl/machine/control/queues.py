@@ -159,10 +159,12 @@ class Queues(Unit[QueuesConfiguration]):
         }
 
     def fill(self, m: Module, platform: object) -> None:
-        queues = [DescriptorQueue(self.config.queue(number)) for number in range(len(QUEUES))]
+        queues = [
+            place(m, platform, f"queue_{name}", DescriptorQueue(self.config.queue(number)))
+            for number, name in enumerate(QUEUES)
+        ]
         stops = named(m, "stops", 1, self.stopped | self.stop)
         for name, queue in zip(QUEUES, queues, strict=True):
-            place(m, platform, f"queue_{name}", queue)
             engine = getattr(self, name)
             m.d.comb += [
                 engine.valid.eq(queue.engine.valid),

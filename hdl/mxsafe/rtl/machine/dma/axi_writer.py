@@ -74,9 +74,8 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
     def _begin(self, m: Module, platform: object) -> tuple[Signal, data.View]:
         """Offer addresses and count responses; return whether a burst begins, and which."""
         config, axi = self.config, self.m_axi
-        splitter, tags = BurstSplitter(config.splitter), TagQueue(config.tags)
-        place(m, platform, "splitter", splitter)
-        place(m, platform, "tags", tags)
+        splitter = place(m, platform, "splitter", BurstSplitter(config.splitter))
+        tags = place(m, platform, "tags", TagQueue(config.tags))
         run, burst = self.run, splitter.burst.payload
         fine = Const(0, config.beats_of_word.bit_length() - 1)
         self._free = Signal(name="data_are_free")

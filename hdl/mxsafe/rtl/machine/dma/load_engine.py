@@ -160,8 +160,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         }
 
     def fill(self, m: Module, platform: object) -> None:
-        walk = BufferAddressGenerator(self.config.walk)
-        place(m, platform, "buffer_walk", walk)
+        walk = place(m, platform, "buffer_walk", BufferAddressGenerator(self.config.walk))
         self._holds = Signal(name="word_is_held")
         self._take_descriptors(m, platform, walk)
         self._is = {

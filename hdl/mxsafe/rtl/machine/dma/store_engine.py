@@ -293,12 +293,8 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         wide = named(m, "is_wide", 1, source[_VECTOR] & narrowed)
         whole = named(m, "is_whole", 1, source[_VECTOR] & ~narrowed)
         beat = self.vector.data
-        numbers = [
-            rounded_to_bfloat16(m, i, beat.word_select(i, 32))
-            for i in range(self.config.machine.rows)
-        ]
         choices = (
-            (wide, Cat(numbers)),
+            (wide, Cat(self._rounded(m, beat))),
             (whole, _half(beat, half, bits)),
             *self._operands(
                 m, source, {name: getattr(self, name).data for name in config.operands}, half, more
@@ -337,10 +333,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             slice_.source.payload.eq(Cat(low, beat[bits:], narrowed & source[_VECTOR], is_upper)),
         ]
         held = slice_.sink.payload
-        numbers = [
-            rounded_to_bfloat16(m, i, held.word_select(i, 32))
-            for i in range(self.config.machine.rows)
-        ]
+        numbers = self._rounded(m, held)
         is_wide, is_upper = held[-2:]
         whole = _half(held[: 2 * bits], is_upper, bits)
         m.d.comb += [

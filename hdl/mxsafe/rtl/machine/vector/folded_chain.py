@@ -113,13 +113,13 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
 
     def fill(self, m: Module, platform: object) -> None:
         config = self.config
-        chain: Any = VectorChain(config.chain)
-        joiner = BeatJoiner(config.joiner)
-        splitters = {name: BeatSplitter(config.splitter) for name in ("beats", "operands")}
-        place(m, platform, "chain", chain)
-        place(m, platform, "join", joiner)
-        for name, splitter in splitters.items():
-            place(m, platform, f"split_{name}", splitter)
+        chain: Any = place(m, platform, "chain", VectorChain(config.chain))
+        joiner = place(m, platform, "join", BeatJoiner(config.joiner))
+        splitters = {
+            name: place(m, platform, f"split_{name}", BeatSplitter(config.splitter))
+            for name in ("beats", "operands")
+        }
+        for splitter in splitters.values():
             m.d.comb += [splitter.start.eq(self.start), splitter.beats.eq(self.beats)]
         if config.has_rows:
             by_rows: Value = named(m, "by_rows", 1, self.controls.reduction.any())

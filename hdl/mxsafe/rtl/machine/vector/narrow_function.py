@@ -79,9 +79,8 @@ class NarrowFunction(Unit[NarrowFunctionConfiguration]):
 
     def fill(self, m: Module, platform: object) -> None:
         config = self.config
-        function, joiner = VectorFunction(config.function), BeatJoiner(config.joiner)
-        place(m, platform, "function", function)
-        place(m, platform, "join", joiner)
+        function = place(m, platform, "function", VectorFunction(config.function))
+        joiner = place(m, platform, "join", BeatJoiner(config.joiner))
         source, narrow = self.s_axis, function.s_axis
         part = Signal(range(config.parts), name="part")
         there = Signal(name="part_is_there")

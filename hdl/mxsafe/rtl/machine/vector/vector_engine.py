@@ -397,12 +397,10 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         starts = named(m, "affine_starts", 1, start & command.affine)
         found = []
         for name, origin in origins.items():
-            reader = BeatReader(self.config.number_reader)
-            feed = SecondOperand(replace(self.config.feed, only_numbers=True))
+            only_numbers = SecondOperand(replace(self.config.feed, only_numbers=True))
             kind = name.removeprefix("s_axis_")
-            place(m, platform, f"read_{kind}", reader)
-            place(m, platform, f"feed_{kind}", feed)
-            stream = getattr(chain, name)
+            reader = place(m, platform, f"read_{kind}", BeatReader(self.config.number_reader))
+            feed = place(m, platform, f"feed_{kind}", only_numbers)
             m.d.comb += [
                 reader.start.eq(starts),
                 reader.origin.eq(origin),
@@ -417,7 +415,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             ]
             # One of many numbers is chosen, and drives all lanes.
             numbers: Any = sliced(m, platform, f"slice_{kind}", feed.m_axis)
-            connect(m, numbers, stream)
+            connect(m, numbers, getattr(chain, name))
             found.append(reader)
         return found
 
