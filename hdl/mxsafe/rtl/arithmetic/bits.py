@@ -111,3 +111,18 @@ def chosen(m: Module, name: str, index: Value, values: Sequence[Value]) -> Value
         return low
     high = chosen(m, f"{name}_high", index[: (len(high_values) - 1).bit_length()], high_values)
     return named(m, name, len(values[0]), Mux(index[half.bit_length() - 1], high, low))
+
+
+def update(m: Module, register: Value, *choices: tuple[Value, ValueLike]) -> None:
+    """Let a register take a value where that is wanted, the first one of several; else it stays.
+
+    Parameters
+    ----------
+    m : amaranth.hdl.Module
+    register : Value
+    *choices : tuple of (Value, ValueLike)
+        Whether a value is wanted, and it.
+    """
+    for number, (wanted, value) in enumerate(choices):
+        with m.Elif(wanted) if number else m.If(wanted):
+            m.d.sync += register.eq(value)

@@ -17,7 +17,7 @@ from mxsafe.machine.frames import (
     STATUSES,
     WORD_BYTES,
 )
-from mxsafe.rtl.arithmetic.bits import chosen, equals, named
+from mxsafe.rtl.arithmetic.bits import chosen, equals, named, update
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.board.frame_receiver import FrameReceiver, FrameReceiverConfiguration
 from mxsafe.rtl.board.frame_sender import FrameSender
@@ -235,14 +235,13 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
             m.d.sync += self.status.eq(bus.rdata)
         with m.If(begins):
             m.d.sync += [last_number.eq(receiver.number), remembers.eq(1)]
-        with m.If(begins & ~repeats):
-            m.d.sync += outcome.eq(verdict)
-        with m.Elif(found & is_register & failed):
-            m.d.sync += outcome.eq(STATUSES["bus"])
-        with m.If(step["rest"]):
-            m.d.sync += index.eq(0)
-        with m.Elif(found):
-            m.d.sync += index.eq(index + 1)
+        update(
+            m,
+            outcome,
+            (begins & ~repeats, verdict),
+            (found & is_register & failed, STATUSES["bus"]),
+        )
+        update(m, index, (step["rest"], 0), (found, index + 1))
         self._use_bus(m, polls, named(m, "begins_access", 1, step["word"] & is_register))
         wants = named(m, "wants_word", 1, step["word"] & is_memory)
         self._use_memory(m, step["fetch"] & writes, found, wants)

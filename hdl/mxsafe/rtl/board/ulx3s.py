@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, ClockDomain, Const, Instance, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import BOARD_MACHINE, MachineConfiguration
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, update
 from mxsafe.rtl.board.serial_machine import SerialMachine
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE
@@ -212,10 +212,7 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
         # Registers of the FPGA begin with 0, and so does the reset.
         since = Signal(_RESET_BITS, name="clocks_since", reset_less=True)
         m.d.sync += held.eq(Cat(waits, held[0]))
-        with m.If(held[1]):
-            m.d.sync += since.eq(0)
-        with m.Elif(~since.all()):
-            m.d.sync += since.eq(since + 1)
+        update(m, since, (held[1], 0), (~since.all(), since + 1))
         # From a register of its own, for it reaches nearly all others.
         reset = Signal(name="is_reset", init=1, reset_less=True)
         m.d.sync += reset.eq(~since.all())

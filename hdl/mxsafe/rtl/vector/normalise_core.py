@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, update
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
 from mxsafe.rtl.arithmetic.pipeline import kept
@@ -450,10 +450,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         """
         owes = Signal(name="owes_beat")
         m.d.comb += more.eq(owes & ~waits & ~result)
-        with m.If(owed):
-            m.d.sync += owes.eq(1)
-        with m.Elif(more & self.m_axis.tready):
-            m.d.sync += owes.eq(0)
+        update(m, owes, (owed, 1), (more & self.m_axis.tready, 0))
         return named(m, "is_blocked_by_more", 1, waits | owes)
 
     def _statistics(
@@ -468,10 +465,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 m.d.sync += deviates.eq(~deviates)
         else:
             deviates = Const(1, 1)
-        with m.If(done & deviates):
-            m.d.sync += there.eq(1)
-        with m.Elif(self.m_axis_statistics.tready):
-            m.d.sync += there.eq(0)
+        update(m, there, (done & deviates, 1), (self.m_axis_statistics.tready, 0))
         m.d.comb += [
             Value.cast(self.m_axis_statistics.tdata).eq(
                 Cat(unit.statistics.as_value() for unit in shared)

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated, update
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
@@ -453,10 +453,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             if other:
                 found = found | other.writes[index]
             found = named(m, f"mean_is_found_{index}", 1, found)
-            with m.If(early):
-                m.d.sync += low.eq(0)
-            with m.Elif(found):
-                m.d.sync += low.eq(mean[:EARLY_BITS])
+            update(m, low, (early, 0), (found, mean[:EARLY_BITS]))
             copies: list[Value] = [high]
             writes = named(m, f"writes_mean_{index}", 1, zero | found)
             with m.If(writes):

@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, update
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
@@ -431,10 +431,7 @@ class Rows(Unit[RowsConfiguration]):
             if self.config.sweeps:
                 # A beat where a sweep for the largest ends.
                 owes = Signal(name="owes_beat")
-                with m.If(self._looked(m) & is_softmax):
-                    m.d.sync += owes.eq(1)
-                with m.Elif(sink.tready):
-                    m.d.sync += owes.eq(0)
+                update(m, owes, (self._looked(m) & is_softmax, 1), (sink.tready, 0))
             given = softmax.m_axis
             there.append((given.tvalid | owes, given.tlast | owes, given.tdata.as_value()))
         if norm:

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated, update
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, INFINITY, MANTISSA_BITS
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Part, Unit
@@ -130,10 +130,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         looked = named(m, "looks_at_beat", 1, taken & looks)
         is_softmax: Value = self.is_softmax if self.config.norms else Const(1, 1)
         is_norm = named(m, "is_norm", 1, ~is_softmax) if self.config.norms else Const(0, 1)
-        with m.If(taken & ends & is_softmax):
-            m.d.sync += waits.eq(1)
-        with m.Elif(summary.tready & summary.tvalid):
-            m.d.sync += waits.eq(0)
+        update(m, waits, (taken & ends & is_softmax, 1), (summary.tready & summary.tvalid, 0))
         begins = Signal(name="row_begins", init=1)
         factor = Signal(32, name="factor", reset_less=True)
         with m.If(looked):
@@ -259,10 +256,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         largest = _largest(m, "larger", [maximum, *keys])
         # A row never begins in the cycle behind the last beat of another.
         restarts = named(m, "maximum_restarts", 1, taken & begins)
-        with m.If(restarts):
-            m.d.sync += maximum.eq(_LOWEST)
-        with m.Elif(follows):
-            m.d.sync += maximum.eq(largest)
+        update(m, maximum, (restarts, _LOWEST), (follows, largest))
         return maximum
 
 

@@ -9,7 +9,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import DESCRIPTOR_BITS, DESCRIPTOR_BYTES, ERRORS
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named, truncated, update
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
@@ -267,7 +267,4 @@ class Fetch(Unit[FetchConfiguration]):
             self.error.eq(Mux(judged, verdict, Mux(self._lost, ERRORS["fetch"], 0))),
         ]
         following = truncated(m, "next_number", NUMBER_BITS, self.number + 1)
-        with m.If(self.start):
-            m.d.sync += self.number.eq(0)
-        with m.Elif(leaves):
-            m.d.sync += self.number.eq(following)
+        update(m, self.number, (self.start, 0), (leaves, following))

@@ -19,7 +19,7 @@ from mxsafe.machine.description import (
     counted_accesses,
     registers_of,
 )
-from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated, update
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, AxiLite
 from mxsafe.rtl.machine.control.fetch import NUMBER_BITS
@@ -360,10 +360,7 @@ def _counter(m: Module, name: str, begins: Value, counts: Value, by: Value) -> d
     """Both halves of a counter, by the names of their registers."""
     counter = Signal(_COUNTER_BITS, name=f"{name}_counter")
     more = truncated(m, f"{name}_next", _COUNTER_BITS, counter + by)
-    with m.If(begins):
-        m.d.sync += counter.eq(0)
-    with m.Elif(counts):
-        m.d.sync += counter.eq(more)
+    update(m, counter, (begins, 0), (counts, more))
     return {
         f"{name}_low": counter[:_REGISTER_BITS],
         f"{name}_high": counter[_REGISTER_BITS:],

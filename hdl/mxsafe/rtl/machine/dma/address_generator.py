@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named, truncated, update
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
@@ -163,7 +163,4 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
         following = named(m, "following", bits, Cat(total[:-1], above))
         for i, begin in enumerate(begins):
             turns = self.advance & carries[i - 1] if i else self.advance
-            with m.If(self.begins):
-                m.d.sync += begin.eq(self.start)
-            with m.Elif(turns):
-                m.d.sync += begin.eq(following)
+            update(m, begin, (self.begins, self.start), (turns, following))

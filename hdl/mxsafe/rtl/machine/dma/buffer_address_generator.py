@@ -10,7 +10,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named, truncated, update
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator
@@ -162,10 +162,7 @@ class _Joined:
         self._joins = named(m, "joins_now", 1, Mux(owner.take, owner.joins, held))
         self.ends = named(m, "ends_joined", 1, ~held | self._number.all())
         following = truncated(m, "next_beside", self._bits, self._number + 1)
-        with m.If(owner.take):
-            m.d.sync += self._number.eq(0)
-        with m.Elif(owner.advance):
-            m.d.sync += self._number.eq(Mux(held, following, 0))
+        update(m, self._number, (owner.take, 0), (owner.advance, Mux(held, following, 0)))
 
     def count(self, words: Value) -> Value:
         """Turns of the innermost loop, of so many words."""

@@ -8,7 +8,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
-from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named
+from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named, update
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
@@ -238,10 +238,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         )
         takes = named(m, "takes", 1, engine.valid & ~taken & is_free)
         leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
-        with m.If(leaves):
-            m.d.sync += taken.eq(0)
-        with m.Elif(takes):
-            m.d.sync += taken.eq(1)
+        update(m, taken, (leaves, 0), (takes, 1))
         self._parts = Parts(
             m, self.config.machine, self.config.machine.load_packings, fields, takes
         )

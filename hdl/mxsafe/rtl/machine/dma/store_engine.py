@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, STORE_BUFFERS
 from mxsafe.rtl.arithmetic.bfloat16 import rounded_to_bfloat16
-from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, update
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
@@ -162,10 +162,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         has_room = named(m, "has_room", 1, ~unwritten.all())
         takes = named(m, "takes", 1, engine.valid & ~taken & is_free & has_room)
         leaves = named(m, "descriptor_leaves", 1, taken & memory.asked)
-        with m.If(leaves):
-            m.d.sync += taken.eq(0)
-        with m.Elif(takes):
-            m.d.sync += taken.eq(1)
+        update(m, taken, (leaves, 0), (takes, 1))
         self._runs_past = memory.past
         self._parts = Parts(
             m, self.config.machine, self.config.machine.store_packings, fields, takes

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import equals, gated_or, named
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, update
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
@@ -105,10 +105,7 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
         """
         waiting = Signal(2, name="words_waiting")
         leaves = named(m, "word_leaves", 1, self.m.valid & self.m.ready)
-        with m.If(ends):
-            m.d.sync += waiting.eq(2)
-        with m.Elif(leaves & waiting.any()):
-            m.d.sync += waiting.eq(waiting - 1)
+        update(m, waiting, (ends, 2), (leaves & waiting.any(), waiting - 1))
         waits = named(m, "some_wait", 1, waiting.any())
         has_place = noted(
             named(m, "has_place", 1, ~waits | (waiting[0] & at[0])),
@@ -166,10 +163,7 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
             "Of four words of a group the first and the third leave as they come, the second one "
             "while the last enters, and that one behind it: no word enters then.",
         )
-        with m.If(ends):
-            m.d.sync += waits.eq(1)
-        with m.Elif(self.m.ready):
-            m.d.sync += waits.eq(0)
+        update(m, waits, (ends, 1), (self.m.ready, 0))
         with m.If(takes & ~passes):
             m.d.sync += held.eq(self.s.payload)
         m.d.comb += [

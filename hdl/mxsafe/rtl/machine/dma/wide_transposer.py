@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import equals, named, truncated
+from mxsafe.rtl.arithmetic.bits import equals, named, truncated, update
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
@@ -115,10 +115,7 @@ class WideTransposer(Unit[WideTransposerConfiguration]):
         with m.If(takes):
             m.d.sync += number.eq(following)
         fewer = truncated(m, "fewer_left", len(left), left - 1)
-        with m.If(ends):
-            m.d.sync += left.eq(config.words)
-        with m.Elif(moves):
-            m.d.sync += left.eq(fewer)
+        update(m, left, (ends, config.words), (moves, fewer))
         group = [*self._gather(m, number, takes), self.s.payload]
         self._leave(m, ends, moves, _turned(Cat(group), config))
 

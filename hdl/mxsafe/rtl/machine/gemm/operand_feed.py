@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.rtl.arithmetic.bits import any_of, named, truncated
+from mxsafe.rtl.arithmetic.bits import any_of, named, truncated, update
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
@@ -209,10 +209,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             following: Value = less
             if ends is not None:
                 following = Mux(ends, kept(m, self.enters, name, descriptor[name]), less)
-            with m.If(self.enters):
-                m.d.sync += left.eq(descriptor[name])
-            with m.Elif(step):
-                m.d.sync += left.eq(following)
+            update(m, left, (self.enters, descriptor[name]), (step, following))
             last[name] = self._steady(m, named(m, f"is_last_of_{name}", 1, left == 1))
         m.d.comb += [
             loops.ends_tile.eq(last["beats"]),

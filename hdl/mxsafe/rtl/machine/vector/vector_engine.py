@@ -11,7 +11,7 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, FOLLOWING, REDUCTION, SWEEP
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, update
 from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.machine.buffers.operand_writer import FIELDS, TARGETS, OperandWriter
 from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
@@ -249,10 +249,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
             sinks.append(sink)
         _share(m, sinks, valid, taken)
         rows_left = Signal(_WIDTHS["rows"], name="rows_left", reset_less=True)
-        with m.If(start):
-            m.d.sync += rows_left.eq(command.rows)
-        with m.Elif(taken & last):
-            m.d.sync += rows_left.eq(rows_left - 1)
+        update(m, rows_left, (start, command.rows), (taken & last, rows_left - 1))
         is_converted = named(m, "is_converted", 1, ~codes_left.any())
         done = named(m, "is_done", 1, busy & ~rows_left.any() & is_converted)
         if at(self.config, "results"):
@@ -539,10 +536,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         row_written = held(
             m, "row_of_codes_is_written", writer.row_written, at(config, "codes"), reset=True
         )
-        with m.If(start):
-            m.d.sync += left.eq(Mux(converts, command.rows, 0))
-        with m.Elif(row_written):
-            m.d.sync += left.eq(left - 1)
+        update(m, left, (start, Mux(converts, command.rows, 0)), (row_written, left - 1))
         return sink, left
 
 
