@@ -133,12 +133,11 @@ class Scaler(Unit[ScalerConfiguration]):
 
     def ports(self) -> Mapping[str, Member]:
         config = self.config
-        number = {"value": In(signed(config.width + 1))}
-        if not config.twos_complement:
-            number = {"negative": In(1), "magnitude": In(config.width)}
+        magnitude = {"negative": In(1), "magnitude": In(config.width)}
+        complement = {"value": In(signed(config.width + 1))}
         return {
             **({"en": In(1)} if config.pipeline else {}),
-            **number,
+            **(complement if config.twos_complement else magnitude),
             "block_exponent": In(config.exponent_bits),
             "nan": In(1),
             "product": Out(32),
@@ -174,9 +173,8 @@ class Scaler(Unit[ScalerConfiguration]):
         noted(
             below, "Even the top bit is below the normal numbers: the number goes right, not left."
         )
-        leading: Value = magnitude
-        if twos_complement:
-            leading = Cat(0, magnitude) ^ Cat(magnitude, negative)
+        differing = Cat(0, magnitude) ^ Cat(magnitude, negative)
+        leading: Value = differing if twos_complement else magnitude
         sideband = Sideband(pipe, magnitude=magnitude, negative=negative, nan=nan)
         edges = named(m, "edges", len(leading), leading)
         if twos_complement:

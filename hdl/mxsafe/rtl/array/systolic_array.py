@@ -341,9 +341,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             begins, never = stream_a.tuser.first, Const(0, 1)
             overlong.append(self._overlong(m, take, "tile_", begins, never, longest))
         if overlong:
-            either = overlong[0]
-            if len(overlong) > 1:
-                either = named(m, "sums_may_wrap", 1, Cat(*overlong).any())
+            several = len(overlong) > 1
+            either = named(m, "sums_may_wrap", 1, Cat(*overlong).any()) if several else overlong[0]
             with m.If(either):
                 m.d.sync += errors.overlong.eq(1)
 

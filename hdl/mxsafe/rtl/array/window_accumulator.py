@@ -16,11 +16,11 @@ from mxsafe.formats import E8M0
 from mxsafe.products import LEAST_WINDOW, WIDEST_SUM, WIDEST_WINDOW
 from mxsafe.rtl.arithmetic.bits import gated_or, named
 from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler, ScalerConfiguration
+from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Alike, about, within
 
 
@@ -71,15 +71,13 @@ class WindowAccumulatorConfiguration(Configuration):
         with about(pipeline="scale_stages", quantum_exponent="lowest_exponent"):
             _ = self.scaler
 
-    @property
-    def scaler(self) -> ScalerConfiguration:
-        """Configuration of the scaler that converts the sums."""
-        return ScalerConfiguration(
-            width=self.window - 1,
-            quantum_exponent=self.lowest_exponent,
-            pipeline=self.scale_stages,
-            twos_complement=True,
-        )
+    scaler = Part(
+        Scaler,
+        width=lambda c: c.window - 1,
+        quantum_exponent=lambda c: c.lowest_exponent,
+        pipeline=lambda c: c.scale_stages,
+        twos_complement=lambda _: True,
+    )
 
     @property
     def below(self) -> int:

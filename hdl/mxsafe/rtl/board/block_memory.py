@@ -10,8 +10,8 @@ from mxsafe.rtl.arithmetic.bits import chosen, equals, named
 from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE, Axi4, require_data_bits
-from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.stream.beat_memory import BeatMemory
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Long, require_positive_integer
 
 _BYTE = 8
@@ -56,10 +56,10 @@ class BlockMemoryConfiguration(Configuration):
         """Bytes of a beat."""
         return self.data_bits // _BYTE
 
-    @property
-    def lane(self) -> BeatMemoryConfiguration:
-        """The memory of one byte of all beats."""
-        return BeatMemoryConfiguration(beat_bits=_BYTE, depth=self.memory_bytes // self.beat_bytes)
+    # Of one byte of all beats.
+    lane = Part(
+        BeatMemory, beat_bits=lambda _: _BYTE, depth=lambda c: c.memory_bytes // c.beat_bytes
+    )
 
 
 class BlockMemory(Unit[BlockMemoryConfiguration]):

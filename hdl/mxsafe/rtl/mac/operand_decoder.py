@@ -239,9 +239,7 @@ def _decoded(
             "Exponent field 0 of the second mode has its subnormals, and weighs as much as field "
             "1.",
         )
-    low_shift: Value = Cat(low_field[0] | ~low_normal, low_field[1:])
-    if sub is None:
-        low_shift = Const(1 + offset)
+    low_shift = Const(1 + offset) if sub is None else Cat(low_field[0] | ~low_normal, low_field[1:])
     significand = Mux(normal, Cat(mantissa, 1), Cat(low_mantissa, low_normal))
     return Mux(normal, _with_offset(field, offset), low_shift), significand
 

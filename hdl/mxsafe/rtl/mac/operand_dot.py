@@ -328,9 +328,8 @@ class OperandDot(Unit[OperandDotConfiguration]):
         if config.carry_save:
             self._put_without_carries(m, platform, pipe, pipe.cross_terms("products", terms))
             return
-        add_level = add_pairs
-        if config.signed:
-            add_level = add_pairs_with_carry if config.dsp else add_pairs_in_chains
+        of_target = add_pairs_with_carry if config.dsp else add_pairs_in_chains
+        add_level = of_target if config.signed else add_pairs
         assert config.together is not None
         # By the number of products in a sum: where registers may stand behind it.
         places = {config.lanes: "total", config.lanes // 2: "halves"}

@@ -17,10 +17,10 @@ from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, Axi4, sliced_axi
 from mxsafe.rtl.machine.buffers.operand_buffer import OperandBuffer, OperandBufferConfiguration
-from mxsafe.rtl.machine.buffers.vector_buffer import VectorBuffer, VectorBufferConfiguration
+from mxsafe.rtl.machine.buffers.vector_buffer import VectorBuffer
 from mxsafe.rtl.machine.control.access_events import access_events
 from mxsafe.rtl.machine.control.descriptor_check import DescriptorCheckConfiguration
-from mxsafe.rtl.machine.control.fetch import NUMBER_BITS, Fetch, FetchConfiguration
+from mxsafe.rtl.machine.control.fetch import NUMBER_BITS, Fetch
 from mxsafe.rtl.machine.control.queues import Queues
 from mxsafe.rtl.machine.control.registers import accesses_layout
 from mxsafe.rtl.machine.dma.axi_reader import AxiReader
@@ -95,11 +95,7 @@ class AcceleratorCoreConfiguration(PartConfiguration):
         waits = at(self, "start") + at(self.fetch, "wanted") + at(self, "runs") + at(self, "axi")
         return self.reader.latency + 1 + waits
 
-    @property
-    def fetch(self) -> FetchConfiguration:
-        """Program fetch configuration."""
-        return FetchConfiguration(check=DescriptorCheckConfiguration(machine=self.machine))
-
+    fetch = Part(Fetch, check=lambda core: DescriptorCheckConfiguration(machine=core.machine))
     reader = Part(AxiReader, data_bits=lambda core: core.machine.data_width)
     writer = Part(AxiWriter, data_bits=lambda core: core.machine.data_width)
     gemm = Part(GemmEngine)
@@ -113,17 +109,12 @@ class AcceleratorCoreConfiguration(PartConfiguration):
     load = Part(LoadEngine)
     store = Part(StoreEngine)
     vector = Part(VectorEngine)
-
-    @property
-    def vector_buffer(self) -> VectorBufferConfiguration:
-        """Where rows are."""
-        m = self.machine
-        return self.part(
-            VectorBufferConfiguration,
-            columns=m.vector_lanes,
-            banks=m.vector_banks,
-            bank_depth=m.bank_beats,
-        )
+    vector_buffer = Part(
+        VectorBuffer,
+        columns=lambda core: core.machine.vector_lanes,
+        banks=lambda core: core.machine.vector_banks,
+        bank_depth=lambda core: core.machine.bank_beats,
+    )
 
     def operand_buffer(self, name: str) -> OperandBufferConfiguration:
         """Where operands are, or results (``out``), which leave in words."""

@@ -22,7 +22,7 @@ from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.machine.result_stages import checked_stages, stage_unit
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.stream.converter import BeatBlocks, Converter, ConverterConfiguration
+from mxsafe.rtl.stream.converter import BeatBlocks, Converter
 from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.activation import ACTIVATIONS
@@ -136,13 +136,12 @@ class LayerConfiguration(Configuration):
         return self.result_block
 
     array = Part(SystolicArray)
-
-    @property
-    def converter(self) -> ConverterConfiguration:
-        """The converter of its results."""
-        return ConverterConfiguration(
-            format=self.format, block=self.block_shape, width=self.columns
-        )
+    converter = Part(
+        Converter,
+        format=lambda c: c.format,
+        block=lambda c: c.block_shape,
+        width=lambda c: c.columns,
+    )
 
     @property
     def stage_units(self) -> dict[str, Unit[Any]]:

@@ -192,9 +192,8 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
 
     def fill(self, m: Module, platform: object) -> None:
         replay = place(m, platform, "waiting", RowReplay(self.config.replay))
-        tiles: Value = Const(self.config.shapes == ("tiles",), 1)
-        if len(self.config.shapes) > 1:
-            tiles = self.tiles
+        shapes = self.config.shapes
+        tiles: Value = self.tiles if len(shapes) > 1 else Const(shapes == ("tiles",), 1)
         entry = self._enter(m, platform)
         beat = entry.payload
         taken = named(m, "beat_taken", 1, entry.valid & entry.ready)

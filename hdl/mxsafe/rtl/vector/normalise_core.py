@@ -15,7 +15,7 @@ from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.stream.row_replay import RowReplayConfiguration
+from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
@@ -185,18 +185,15 @@ class NormaliseCoreConfiguration(Configuration):
         depth=lambda c: MOST_IN_ROW if c.sweeps else c.depth,
     )
 
-    @property
-    def replay(self) -> RowReplayConfiguration:
-        """Row replay configuration."""
-        return RowReplayConfiguration(
-            beat_bits=32 * self.lanes,
-            depth=self.depth,
-            passes=self.passes,
-            summary_bits=EXPONENT_BITS * self.rows,
-            may_skip=self.optional,
-            may_stop=self.sums,
-            may_stream=self.sweeps,
-        )
+    replay = Part(
+        RowReplay,
+        beat_bits=lambda core: 32 * core.lanes,
+        passes=lambda core: core.passes,
+        summary_bits=lambda core: EXPONENT_BITS * core.rows,
+        may_skip=lambda core: core.optional,
+        may_stop=lambda core: core.sums,
+        may_stream=lambda core: core.sweeps,
+    )
 
 
 class NormaliseCore(Unit[NormaliseCoreConfiguration]):

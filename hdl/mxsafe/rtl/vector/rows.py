@@ -168,7 +168,7 @@ class RowsConfiguration(Configuration):
             )
         replay = self.norm_core.replay
         skips = replay.passes > 2 and (self.optional or self.softmax)
-        return replace(replay, may_skip=skips, target=self.target)
+        return replace(replay, may_skip=skips)
 
 
 class Rows(Unit[RowsConfiguration]):
@@ -225,9 +225,8 @@ class Rows(Unit[RowsConfiguration]):
     def fill(self, m: Module, platform: object) -> None:
         config = self.config
         replay = place(m, platform, "replay", RowReplay(config.replay))
-        is_softmax: Value = Const(config.softmax, 1)
-        if config.softmax and config.norms:
-            is_softmax = self.is_softmax
+        both = config.softmax and config.norms
+        is_softmax: Value = self.is_softmax if both else Const(config.softmax, 1)
         entry = self._entry(m, platform, is_softmax, replay) if config.softmax else None
         if config.norms:
             largest = (

@@ -13,8 +13,8 @@ from mxsafe.rtl.arithmetic.pipeline import delayed
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Unit, place
-from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
+from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from mxsafe.validation import Alike
 
 OPERATIONS: tuple[str, ...] = ("add", "multiply", "axpy", "scale")
@@ -84,16 +84,13 @@ class VectorArithmeticConfiguration(Configuration):
         """Whether there is a second operand."""
         return self.has(_WITH_OPERAND)
 
-    @property
-    def lane(self) -> MultiplyAddConfiguration:
-        """Configuration of a lane."""
-        return self.part(
-            MultiplyAddConfiguration,
-            multiply=self.has(_MULTIPLYING),
-            add=self.has(_ADDING),
-            # A beat waits for its product; what is added to that need not be carried along.
-            late_addend=True,
-        )
+    lane = Part(
+        MultiplyAdd,
+        multiply=lambda unit: unit.has(_MULTIPLYING),
+        add=lambda unit: unit.has(_ADDING),
+        # A beat waits for its product; what is added to that need not be carried along.
+        late_addend=lambda _: True,
+    )
 
     @property
     def latency(self) -> int:

@@ -101,11 +101,8 @@ class OperandBufferConfiguration(Configuration):
         return MemoryRead(self.entries, self.entry_bits)
 
     codes = Part(BeatMemory, beat_bits=lambda c: c.word_bits, depth=lambda c: c.beats)
-
-    @property
-    def scales(self) -> BeatMemoryConfiguration:
-        """A memory of every other entry of scales."""
-        return BeatMemoryConfiguration(beat_bits=self.entry_bits, depth=self.entries // 2)
+    # Each has every other entry.
+    scales = Part(BeatMemory, beat_bits=lambda c: c.entry_bits, depth=lambda c: c.entries // 2)
 
 
 class OperandBuffer(Unit[OperandBufferConfiguration]):

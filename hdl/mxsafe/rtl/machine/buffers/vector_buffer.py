@@ -13,9 +13,9 @@ from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import BufferRead, BufferWrite
 from mxsafe.rtl.notes import noted
-from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
+from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
 READERS = ("x", "y", "store")
@@ -65,10 +65,7 @@ class VectorBufferConfiguration(Configuration):
         """Bits of a beat."""
         return 32 * self.columns
 
-    @property
-    def half(self) -> BeatMemoryConfiguration:
-        """A memory: half the beats' bits of a bank."""
-        return BeatMemoryConfiguration(beat_bits=self.beat_bits // 2, depth=self.bank_depth)
+    half = Part(BeatMemory, beat_bits=lambda c: c.beat_bits // 2, depth=lambda c: c.bank_depth)
 
 
 class VectorBuffer(Unit[VectorBufferConfiguration]):

@@ -15,8 +15,8 @@ from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import EnginePort
 from mxsafe.rtl.notes import noted
-from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.stream.beat_memory import BeatMemory
+from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Alike, PositiveInteger
 
 PAYLOAD_BITS = DESCRIPTOR_BITS - HEADER_BITS
@@ -56,10 +56,7 @@ class DescriptorQueueConfiguration(Configuration):
             }
         )
 
-    @property
-    def memory(self) -> BeatMemoryConfiguration:
-        """Where descriptors wait."""
-        return BeatMemoryConfiguration(beat_bits=self.entry.size, depth=max(self.depth, 2))
+    memory = Part(BeatMemory, beat_bits=lambda c: c.entry.size, depth=lambda c: max(c.depth, 2))
 
 
 class DescriptorQueue(Unit[DescriptorQueueConfiguration]):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst, require_data_bits
-from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitterConfiguration
+from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue
 from mxsafe.rtl.machine.ports import RUN_BITS
 from mxsafe.rtl.unit import Part
@@ -55,16 +55,11 @@ class AxiMasterConfiguration(Configuration):
         """Beats of the data channel that make up a word."""
         return 8 * self.word_bytes // self.data_bits
 
-    @property
-    def splitter(self) -> BurstSplitterConfiguration:
-        """Burst splitter configuration."""
-        more = self.beats_of_word.bit_length() - 1
-        return self.part(
-            BurstSplitterConfiguration,
-            beat_bytes=self.data_bits // 8,
-            beats_bits=RUN_BITS + more,
-        )
-
+    splitter = Part(
+        BurstSplitter,
+        beat_bytes=lambda master: master.data_bits // 8,
+        beats_bits=lambda master: RUN_BITS + master.beats_of_word.bit_length() - 1,
+    )
     tags = Part(TagQueue, depth=lambda master: master.bursts)
 
     @property

@@ -9,19 +9,10 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
 from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named, update
-from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
-from mxsafe.rtl.machine.dma.buffer_address_generator import (
-    BUFFER_FIELDS,
-    BufferAddressGenerator,
-    BufferAddressGeneratorConfiguration,
-)
-from mxsafe.rtl.machine.dma.memory_address_generator import (
-    MEMORY_FIELDS,
-    MemoryAddressGenerator,
-    MemoryAddressGeneratorConfiguration,
-)
+from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
+from mxsafe.rtl.machine.dma.memory_address_generator import MEMORY_FIELDS, MemoryAddressGenerator
 from mxsafe.rtl.machine.dma.packing import Parts
 from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer, TileTransposerConfiguration
 from mxsafe.rtl.machine.dma.wide_transposer import WideTransposer, WideTransposerConfiguration
@@ -30,7 +21,7 @@ from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 
 _DESCRIPTOR = descriptor_layout("load")
 _VECTOR = "vector"
@@ -67,18 +58,17 @@ class LoadEngineConfiguration(PartConfiguration):
         """Bits of a word."""
         return 8 * self.machine.word_bytes
 
-    @property
-    def memory(self) -> MemoryAddressGeneratorConfiguration:
-        """Where words come from."""
-        return MemoryAddressGeneratorConfiguration(
-            word_bytes=self.machine.word_bytes, tells_last=False, paced=bool(at(self, "runs"))
-        )
-
-    @property
-    def walk(self) -> BufferAddressGeneratorConfiguration:
-        """Where words go to: of wide codes some side by side, where these are transposed."""
-        together = self.machine.code_bytes if self.machine.transposes else 1
-        return BufferAddressGeneratorConfiguration(paced=bool(at(self, "word")), together=together)
+    memory = Part(
+        MemoryAddressGenerator,
+        tells_last=lambda _: False,
+        paced=lambda engine: bool(at(engine, "runs")),
+    )
+    # Of wide codes some words stand side by side, where these are transposed.
+    walk = Part(
+        BufferAddressGenerator,
+        paced=lambda engine: bool(at(engine, "word")),
+        together=lambda e: e.machine.code_bytes if e.machine.transposes else 1,
+    )
 
     @property
     def transposer(self) -> TileTransposerConfiguration | WideTransposerConfiguration | None:
@@ -113,8 +103,7 @@ class LoadEngineConfiguration(PartConfiguration):
             "w_scales": (m.w_entries // 2, 1),
             _VECTOR: (m.vector_beats, 2),
         }
-        there = [_VECTOR, *(f"{side}_{kind}" for side in SIDES for kind in self.kinds)]
-        return {name: size for name, size in sizes.items() if name in there}
+        return {name: size for name, size in sizes.items() if name in m.load_buffers}
 
 
 class LoadEngine(Unit[LoadEngineConfiguration]):

@@ -13,11 +13,7 @@ from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, update
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
-from mxsafe.rtl.machine.dma.memory_address_generator import (
-    MEMORY_FIELDS,
-    MemoryAddressGenerator,
-    MemoryAddressGeneratorConfiguration,
-)
+from mxsafe.rtl.machine.dma.memory_address_generator import MEMORY_FIELDS, MemoryAddressGenerator
 from mxsafe.rtl.machine.dma.packing import Parts
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferRead, EnginePort, MemoryRead
@@ -25,7 +21,7 @@ from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import RegisterSlice
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Part, Unit, place
 
 _DESCRIPTOR = descriptor_layout("store")
 _VECTOR = "vector"
@@ -59,12 +55,7 @@ class StoreEngineConfiguration(PartConfiguration):
         """Bits of a word."""
         return 8 * self.machine.word_bytes
 
-    @property
-    def memory(self) -> MemoryAddressGeneratorConfiguration:
-        """Where words go to."""
-        return MemoryAddressGeneratorConfiguration(
-            word_bytes=self.machine.word_bytes, paced=bool(at(self, "runs"))
-        )
+    memory = Part(MemoryAddressGenerator, paced=lambda engine: bool(at(engine, "runs")))
 
     @property
     def buffers(self) -> dict[str, tuple[int, int]]:
@@ -75,8 +66,7 @@ class StoreEngineConfiguration(PartConfiguration):
             "out_scales": (m.out_entries // 2, 1),
             _VECTOR: (m.vector_beats, 2),
         }
-        there = [_VECTOR, *(f"out_{kind}" for kind in self.kinds)]
-        return {name: size for name, size in sizes.items() if name in there}
+        return {name: size for name, size in sizes.items() if name in m.store_buffers}
 
     @property
     def operands(self) -> list[str]:

@@ -71,8 +71,7 @@ class BeatSplitterConfiguration(_PartsConfiguration):
     @property
     def memory(self) -> BeatMemoryConfiguration:
         """Configuration of the memory that holds all parts of a row but the first."""
-        bits = self.beat.size - self.part.size
-        return BeatMemoryConfiguration(beat_bits=bits, depth=self.depth)
+        return BeatMemoryConfiguration(beat_bits=self.beat.size - self.part.size, depth=self.depth)
 
 
 class BeatSplitter(Unit[BeatSplitterConfiguration]):
