@@ -368,10 +368,8 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         read = memory.read_port(domain="comb")
         write = memory.write_port()
 
-        own = Signal(32, reset_less=True)
-        first = Signal(name="adds_first", reset_less=True)
-        with m.If(self.en):
-            m.d.sync += [own.eq(read.data), first.eq(self.first)]
+        own = kept(m, self.en, "own", read.data)
+        first = kept(m, self.en, "adds_first", self.first)
         self._count(m, "read", named(m, "reads", 1, self.en & self.steps), read.addr)
         behind = config.add_stages + 1
         written = delayed(m, self.en, "passing", self.steps, behind, reset=True)

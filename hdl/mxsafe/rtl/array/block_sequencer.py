@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.pipeline import delayed, kept
 from mxsafe.rtl.array.block_steps import count_steps, mark_starts
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.configuration import Configuration
@@ -121,25 +121,18 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         ends = named(m, "ends", 1, token.valid & last)
         stepping = count_steps(m, en=en, ends=ends, index=self.index, macs=config.macs)
         starts, is_first = mark_starts(m, en=en, token=token, ends=last)
-        block_first = Signal(reset_less=True)
-        block_final = Signal(reset_less=True)
         block_ends = named(m, "block_ends", 1, en & ends)
-        with m.If(block_ends):
-            m.d.sync += [block_first.eq(is_first), block_final.eq(token.last)]
+        block_first = kept(m, block_ends, "block_first", is_first)
+        block_final = kept(m, block_ends, "block_final", token.last)
         if config.turns > 1:
             starts = self._over_turns(m, starts)
 
-        begins = Signal()
-        completes = Signal(reset_less=True)
         steps = range(config.shown - 1, config.macs, config.shown)
         shows = Cat(self.index == step for step in steps)
         completing = named(m, "is_completing", len(shows), shows)
+        begins = kept(m, en, "begins", stepping, reset=True)
+        completes = kept(m, en, "completes", completing.any())
         noted(completes, "Whether the step of an enabled cycle ago was the last of a row of MACs.")
-        with m.If(en):
-            m.d.sync += [
-                begins.eq(stepping),
-                completes.eq(completing.any()),
-            ]
         noted(begins, "Flags wait for what they belong to: dot products, the scaler, the adder.")
         steps_after = config.dot_latency + config.step_latency
         results_after = config.dot_latency + config.result_latency
@@ -175,16 +168,12 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
 
         Without a beat in the first phase the second one starts it.
         """
-        begun = Signal(reset_less=True, name="round_begun")
-        before = Signal(reset_less=True, name="round_started")
         begins = named(m, "begins_round", 1, self.token.valid & starts)
+        begun = kept(m, self.en, "round_begun", begins & ~self.phase)
         of_round = named(m, "round_starts", 1, starts | begun)
-        noted(before, "Flags of a round stay for both columns that a MAC serves in turn.")
         closes = named(m, "closes_round", 1, self.en & self.phase)
-        with m.If(self.en):
-            m.d.sync += begun.eq(begins & ~self.phase)
-        with m.If(closes):
-            m.d.sync += before.eq(of_round)
+        before = kept(m, closes, "round_started", of_round)
+        noted(before, "Flags of a round stay for both columns that a MAC serves in turn.")
         return named(m, "turn_starts", 1, Mux(self.phase, of_round, before))
 
     def _starting(self, m: Module, starts: Value) -> list[Value]:

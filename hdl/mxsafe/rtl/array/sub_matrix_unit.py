@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from amaranth.hdl import Cat, Module, ShapeLike, Signal, Value, unsigned
+from amaranth.hdl import Cat, Module, ShapeLike, Value, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named
-from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.pipeline import delayed, kept
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.array.arithmetic import Arithmetic, Completion, EnteredBeat
 from mxsafe.rtl.array.shape import UnitShape
@@ -290,11 +290,11 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
             name = f"row_{row}"
             leaves.append(delayed(m, self.en, name, leaves[-1], interval, reset=True))
             first = row * shape.columns
-            held = Signal(32 * shape.columns, name=f"{name}_held", reset_less=True)
-            noted(held, "Accumulators go on with the next tile while the rows of this one leave.")
-            with m.If(copies):
-                m.d.sync += held.eq(Cat(*completion.results[first : first + shape.columns]))
-            rows.append(held)
+            row_held = Cat(*completion.results[first : first + shape.columns])
+            rows.append(kept(m, copies, f"{name}_held", row_held))
+            noted(
+                rows[-1], "Accumulators go on with the next tile while the rows of this one leave."
+            )
         m.d.comb += [
             self.done.eq(Cat(*leaves).any()),
             self.results.as_value().eq(gated_or(m, "row", zip(leaves, rows, strict=True))),

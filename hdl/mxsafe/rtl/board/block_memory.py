@@ -7,10 +7,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE, Axi4, require_data_bits
 from mxsafe.rtl.stream.beat_memory import BeatMemory
+from mxsafe.rtl.timing import held
 from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Long, require_positive_integer
 
@@ -97,21 +99,11 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         gives_word = named(m, "gives_word", 1, access.valid & ~access.writes & moves)
         m.d.comb += access.ready.eq(access.writes | moves)
         # Block RAMs are all over the device: their address comes from a register.
-        address_read = Signal(range(config.lane.depth), name="address_read", reset_less=True)
-        word_asked, word_shown = Signal(name="word_is_asked"), Signal(name="word_is_shown")
-        with m.If(moves):
-            m.d.sync += [
-                address_read.eq(Mux(gives_word, entry, read_index)),
-                word_asked.eq(gives_word),
-            ]
-        word_held = Signal(name="word_is_held")
-        m.d.sync += [
-            word_shown.eq(word_asked & moves),
-            word_held.eq(word_shown),
-            access.there.eq(word_held),
-        ]
-        address = Signal(range(config.lane.depth), name="address_written", reset_less=True)
-        m.d.sync += address.eq(Mux(takes_word, entry, write_index))
+        address_read = kept(m, moves, "address_read", Mux(gives_word, entry, read_index))
+        word_asked = kept(m, moves, "word_is_asked", gives_word, reset=True)
+        word_shown = held(m, "word_is_shown", word_asked & moves, reset=True)
+        m.d.sync += access.there.eq(held(m, "word_is_held", word_shown, reset=True))
+        address = held(m, "address_written", Mux(takes_word, entry, write_index))
         beat: list[Value] = []
         for number in range(config.beat_bytes):
             lane = place(m, platform, f"lane_{number}", BeatMemory(config.lane))
@@ -133,8 +125,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             ]
             beat.append(lane.read_data)
         # A block RAM takes half a cycle to show something: nothing else is done in that one.
-        found = Signal(config.data_bits, name="beat_found", reset_less=True)
-        m.d.sync += found.eq(Cat(beat))
+        found = held(m, "beat_found", Cat(beat))
         with m.If(moves):
             m.d.sync += axi.rdata.eq(Cat(beat))
         words = [
@@ -198,8 +189,6 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         beside: Value = Cat(reads, is_last, Mux(fault, _DECODE_ERROR, 0))
         with m.If(moves):
             for step in ("asked", "shown"):
-                held = Signal(len(beside), name=f"beat_is_{step}")
-                m.d.sync += held.eq(beside)
-                beside = held
+                beside = held(m, f"beat_is_{step}", beside, reset=True)
             m.d.sync += Cat(axi.rvalid, axi.rlast, axi.rresp).eq(beside)
         return index, moves

@@ -26,6 +26,7 @@ from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import AxiLite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
+from mxsafe.rtl.timing import held
 from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.validation import Long, within
 
@@ -202,12 +203,8 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         last_number, remembers = Signal(_BYTE, name="last_number"), Signal(name="remembers")
         same = named(m, "is_same_number", 1, remembers & (receiver.number == last_number))
         ends = named(m, "ends", 1, index == receiver.words_less_1)
-        is_register = Signal(name="is_register", reset_less=True)
-        is_memory = Signal(name="is_memory", reset_less=True)
-        m.d.sync += [
-            is_register.eq(equals(self._space, _REGISTERS)),
-            is_memory.eq(equals(self._space, _MEMORY)),
-        ]
+        is_register = held(m, "is_register", equals(self._space, _REGISTERS))
+        is_memory = held(m, "is_memory", equals(self._space, _MEMORY))
         answered = named(m, "is_answered", 1, bus.rvalid | bus.bvalid)
         failed = named(m, "has_failed", 1, Mux(bus.rvalid, bus.rresp[1], bus.bresp[1]))
         step = Steps(m, ("rest", "poll", "fetch", "show", "word", "wait", "answer", "sent"))

@@ -408,8 +408,8 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             goes_on = named(m, "row_goes_on", 1, self.sweep.streams & ~self.sweep.ends & ~results)
             ends = named(m, "pass_ends", 1, ends & ~goes_on)
         first = data.View(config.token, Signal(config.token.size, name="token_0"))
-        largest = Signal(len(flags.summary), name="largest", reset_less=True)
-        overlong = Signal(name="is_overlong", reset_less=True)
+        largest = kept(m, taken, "largest", flags.summary)
+        overlong = kept(m, taken, "is_overlong", flags.overlong)
         m.d.comb += [
             first.values.eq(taken & ~results & ~squares),
             first.squares.eq(taken & squares),
@@ -432,8 +432,6 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
                 # The first pass of the next row adds up values themselves, less a mean of 0; what
                 # has taken the place of means is a sum.
                 m.d.comb += unit.leaves.eq(leaves)
-        with m.If(taken):
-            m.d.sync += [largest.eq(flags.summary), overlong.eq(flags.overlong)]
         with m.If(taken & ends & ~results):
             m.d.sync += waiting.eq(Const(1, 1).replicate(self.config.dividers))
         with m.Else():

@@ -16,7 +16,9 @@ from mxsafe.rtl.arithmetic.float_steps import (
     normalise,
     pack_special,
 )
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import held
 from mxsafe.rtl.unit import Unit
 from mxsafe.rtl.vector.row_lane import BASE_BITS, EARLY_BITS
 from mxsafe.tables import Grade
@@ -405,26 +407,26 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             for at in (slice(0, ends[0]), slice(*ends))
         ]
         bases = _kept(m, "deviation", keeps_base, is_row, of_deviation, others[1])
-        for index, kept in enumerate(bases):
-            m.d.comb += Cat(self.base[index], self.constant[index], self.not_finite[index]).eq(kept)
+        for index, each in enumerate(bases):
+            m.d.comb += Cat(self.base[index], self.constant[index], self.not_finite[index]).eq(each)
         # With a mean it makes room for factors of squares.
         factor = Mux(deviates, reciprocal, 0) if config.centre else reciprocal
         factors = _kept(m, "factor", keep, is_row, factor, others[0])
-        for index, kept in enumerate(factors):
-            m.d.comb += self.reciprocal[index].eq(kept)
+        m.d.comb += (self.reciprocal[index].eq(each) for index, each in enumerate(factors))
         if config.shared:
             for index, (factor, base) in enumerate(zip(factors, bases, strict=True)):
                 mean = self.mean[index * config.copies] if config.centre else Const(0, 0)
                 m.d.comb += self.held[index].eq(Cat(factor, base, mean))
         if config.statistics:
             word = _reciprocal_word(m, reciprocal, power, constant, not_finite)
-            words = _kept(m, "reciprocal_deviation", keep & deviates, is_row, word)
-            for index, kept in enumerate(words):
-                m.d.comb += self.statistics[index].reciprocal_deviation.eq(kept)
+            for index, each in enumerate(
+                _kept(m, "reciprocal_deviation", keep & deviates, is_row, word)
+            ):
+                m.d.comb += self.statistics[index].reciprocal_deviation.eq(each)
         if config.statistics and config.centre:
             word = _mean_word(m, mean, largest, not_finite)
-            for index, kept in enumerate(_kept(m, "mean_word", keep & ~deviates, is_row, word)):
-                m.d.comb += self.statistics[index].mean.eq(kept)
+            for index, each in enumerate(_kept(m, "mean_word", keep & ~deviates, is_row, word)):
+                m.d.comb += self.statistics[index].mean.eq(each)
 
     def _other(self) -> "_Other | None":
         """What is kept for something else, if it is shared."""
@@ -438,9 +440,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         early: Value = self.leaves | uncentred
         if other:
             # What is kept for something else makes room once that has ended.
-            kept_other = Signal(name="was_other")
-            m.d.sync += kept_other.eq(other.on)
-            early = (early | kept_other) & ~other.on
+            early = (early | held(m, "was_other", other.on, reset=True)) & ~other.on
             mean = Mux(other.on, other.value[-len(mean) :], mean)
         early = named(m, "mean_begins_with_0", 1, early)
         bits = self.config.widths.window + 1 - EARLY_BITS
@@ -448,22 +448,16 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         following = named(m, "mean_high", bits, Mux(zero, 0, mean[EARLY_BITS:]))
         for index, here in enumerate(is_row):
             low = Signal(EARLY_BITS, name=f"mean_low_{index}")
-            high = Signal(bits, name=f"mean_high_{index}", reset_less=True)
             found: Value = write & here
             if other:
                 found = found | other.writes[index]
             found = named(m, f"mean_is_found_{index}", 1, found)
             update(m, low, (early, 0), (found, mean[:EARLY_BITS]))
-            copies: list[Value] = [high]
             writes = named(m, f"writes_mean_{index}", 1, zero | found)
-            with m.If(writes):
-                m.d.sync += high.eq(following)
+            copies: list[Value] = [kept(m, writes, f"mean_high_{index}", following)]
             if self.config.copies > 1:
                 # Synthesis makes one register of two that are equal.
-                inverse = Signal(bits, name=f"mean_high_inverse_{index}", reset_less=True)
-                copies.append(~inverse)
-                with m.If(writes):
-                    m.d.sync += inverse.eq(~following)
+                copies.append(~kept(m, writes, f"mean_high_inverse_{index}", ~following))
             for number, copy in enumerate(copies):
                 m.d.comb += self.mean[index * len(copies) + number].eq(Cat(low, copy))
 
@@ -623,14 +617,10 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         found = quotient[:bits]
         size = named(m, "powers_distance", BASE_BITS + 1, Mux(apart[-1], -apart, apart)[:11])
         near = (bits // 2 - 1).bit_length()
-        swap = Signal(name="epsilon_is_larger", reset_less=True)
-        distance = Signal(near, name="distance", reset_less=True)
-        far = Signal(name="is_far", reset_less=True)
-        with m.If(phases["scale"]):
-            m.d.sync += [
-                swap.eq(present & (apart[-1] | nothing)),
-                Cat(distance, far).eq(Cat(size[:near], size[near:].any())),
-            ]
+        scale = phases["scale"]
+        swap = kept(m, scale, "epsilon_is_larger", present & (apart[-1] | nothing))
+        distance = kept(m, scale, "distance", size[:near])
+        far = kept(m, scale, "is_far", size[near:].any())
         large = named(m, "larger", bits, Mux(swap, small, found))
         lower = named(m, "smaller", bits, Mux(swap, found, small))
         addend = Mux(far, 0, lower >> Cat(Const(0, 1), distance))
@@ -820,11 +810,10 @@ def _kept(
     """A value that is kept for each row."""
     if other:
         value = named(m, f"{name}_or_other", len(value), Mux(other.on, other.value, value))
-    kept = [Signal(len(value), name=f"{name}_{i}", reset_less=True) for i in range(len(is_row))]
-    for index, (register, here) in enumerate(zip(kept, is_row, strict=True)):
-        keeps = write & here
-        if other:
-            keeps = keeps | other.writes[index]
-        with m.If(named(m, f"keeps_{name}_{index}", 1, keeps)):
-            m.d.sync += register.eq(value)
-    return kept
+    registers = []
+    for index, here in enumerate(is_row):
+        own = write & here
+        wanted = own | other.writes[index] if other else own
+        keeps = named(m, f"keeps_{name}_{index}", 1, wanted)
+        registers.append(kept(m, keeps, f"{name}_{index}", value))
+    return registers

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import named, update
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, joined
@@ -388,9 +389,7 @@ class Rows(Unit[RowsConfiguration]):
         m.d.comb += [norm.stored.eq(of_row[:room]), norm.stores.eq(softmax.loads)]
         for row, loads in enumerate(softmax.loads):
             # What norms have no room for.
-            rest = Signal(len(of_row) - room, name=f"rest_of_row_{row}", reset_less=True)
-            with m.If(loads):
-                m.d.sync += rest.eq(of_row[room:])
+            rest = kept(m, loads, f"rest_of_row_{row}", of_row[room:])
             m.d.comb += softmax.held[row].as_value().eq(Cat(norm.held[row], rest))
 
     def _lanes(

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
-from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.pipeline import delayed, kept
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.row_lane import (
@@ -298,10 +298,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             level: list[data.View] = []
             for value in (source, *before):
                 name = f"digits_{len(digits) + len(level)}"
-                held = data.View(layout, Signal(layout.size, name=name, reset_less=True))
-                with m.If(loads):
-                    m.d.sync += held.eq(value)
-                level.append(held)
+                level.append(data.View(layout, kept(m, loads, name, value.as_value())))
             digits += level
             before = level
         return digits[:_DIGIT_GROUPS]
@@ -338,10 +335,8 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
     ) -> None:
         """Offsets: at first that of the factor, then less the logarithm of each sum in turn."""
         widths = self.config.widths
-        start = Signal(widths.product_bits, name="start", reset_less=True)
         starts = tokens.at("setup", "starts", 1)
-        with m.If(tokens.at("setup", "loads_start", 0)):
-            m.d.sync += start.eq(constants.start)
+        start = kept(m, tokens.at("setup", "loads_start", 0), "start", constants.start)
         if self.config.shared:
             total = _looked_at(m, "total", tokens, list(self.totals))
         else:
@@ -384,11 +379,7 @@ def _sums_of(
         group = values[first : first + size]
         name = f"{names[0]}_{first}_{names[1]}"
         bits = max(map(len, group)) + (len(group) - 1).bit_length()
-        total = Signal(bits, name=name, reset_less=True)
-        added = _sum(m, f"{name}_sum", bits, group)
-        with m.If(adds):
-            m.d.sync += total.eq(added)
-        totals.append(total)
+        totals.append(kept(m, adds, name, _sum(m, f"{name}_sum", bits, group)))
     return totals
 
 

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated, update
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, INFINITY, MANTISSA_BITS
 from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.timing import held
 from mxsafe.rtl.unit import Part, Unit
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore
 from mxsafe.rtl.vector.softmax_stages import SoftmaxRowsConfiguration
@@ -155,8 +156,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
             for lane, (value, number) in enumerate(zip(values, ordered, strict=True))
         ]
         if along_lanes:
-            follows = Signal(name="largest_follow")
-            m.d.sync += follows.eq(taken)
+            follows = held(m, "largest_follow", taken, reset=True)
             maxima = [self._maximum(m, taken, begins, follows, values)]
         else:
             follows = Const(0, 1)

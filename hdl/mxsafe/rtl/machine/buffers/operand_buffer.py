@@ -4,10 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib.wiring import In, Member
 
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import BufferWrite, MemoryRead
@@ -151,10 +152,8 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
 
     def _read_entries(self, m: Module, halves: Sequence[BeatMemory]) -> None:
         """Of two entries side by side only the one that is wanted."""
-        is_odd = Signal(name="shows_odd_entry", reset_less=True)
+        is_odd = kept(m, self.scales.en, "shows_odd_entry", self.scales.address[0])
         noted(is_odd, "Of two entries side by side only the memory of the wanted one is read.")
-        with m.If(self.scales.en):
-            m.d.sync += is_odd.eq(self.scales.address[0])
         for number, half in enumerate(halves):
             m.d.comb += [
                 half.read_en.eq(self.scales.en & (self.scales.address[0] == number)),

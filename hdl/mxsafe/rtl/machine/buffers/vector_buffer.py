@@ -200,13 +200,8 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         A turn alone says what it is, and a grant to which bank.
         """
         wanted = ((turns[name].any(), self._wanted(name)) for name in writes)
-        held = Signal(self._write.size, name="write_held", reset_less=True)
-        banks = Signal(self.config.banks, name="banks_written")
-        m.d.sync += [
-            held.eq(gated_or(m, "write", wanted)),
-            banks.eq(any_of(writes.values())),
-        ]
-        view = data.View(self._write, held)
+        view = data.View(self._write, held(m, "write_held", gated_or(m, "write", wanted)))
+        banks = held(m, "banks_written", any_of(writes.values()), reset=True)
         return [
             data.View(self._write, Cat(view.address, Mux(is_written, view.halves, 0), view.data))
             for is_written in banks

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from amaranth.hdl import Cat, Module, Mux, Signal, Value
+from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import (
@@ -19,7 +19,7 @@ from mxsafe.rtl.arithmetic.bits import any_of, equals, named
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import ERROR_BITS
 from mxsafe.rtl.machine.sizes import differing_sizes
-from mxsafe.rtl.timing import at
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
 
 
@@ -78,9 +78,7 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
             is_kind = named(m, f"is_{kind.name}", 1, opcode == kind.opcode)
             wrong = named(m, f"{kind.name}_is_malformed", 1, Cat(*self._wrong(m, kind)).any())
             if self.config.latency:
-                found = Signal(2, name=f"{kind.name}_found", reset_less=True)
-                m.d.sync += found.eq(Cat(is_kind, is_kind & wrong))
-                is_kind, wrong = found
+                is_kind, wrong = held(m, f"{kind.name}_found", Cat(is_kind, is_kind & wrong))
             kinds.append(is_kind)
             broken.append(is_kind & wrong)
         is_known = named(m, "is_known", 1, any_of(kinds))

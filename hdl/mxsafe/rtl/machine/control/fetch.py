@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import DESCRIPTOR_BITS, DESCRIPTOR_BYTES, ERRORS
 from mxsafe.rtl.arithmetic.bits import named, truncated, update
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
@@ -236,7 +237,6 @@ class Fetch(Unit[FetchConfiguration]):
         waiting = Signal(range(_AHEAD + 1), name="waiting")
         out_of = Signal(range(_AHEAD), name="out_of")
         shows, judged = Signal(name="shows"), Signal(name="judged")
-        verdict = Signal(ERROR_BITS, name="verdict", reset_less=True)
         reads = named(m, "reads", 1, waiting.any() & (~shows | leaves))
         m.d.sync += [
             waiting.eq(waiting + complete - reads),
@@ -247,9 +247,7 @@ class Fetch(Unit[FetchConfiguration]):
         )
         is_checked: Value = shows & ~leaves
         if config.check.latency:
-            checked = Signal(name="is_checked")
-            m.d.sync += checked.eq(is_checked)
-            is_checked = is_checked & checked
+            is_checked = is_checked & held(m, "is_checked", is_checked, reset=True)
         m.d.sync += judged.eq(is_checked)
         with m.If(reads):
             m.d.sync += out_of.eq(out_of + 1)
@@ -258,8 +256,8 @@ class Fetch(Unit[FetchConfiguration]):
             m.d.comb += [memory.read_en.eq(reads), memory.read_address.eq(out_of)]
         check = place(m, platform, "check", DescriptorCheck(config.check))
         failed = named(m, "fetch_failed", 1, Cat(word.error for word in words).any())
-        with m.If(shows & ~judged):
-            m.d.sync += verdict.eq(Mux(failed, ERRORS["fetch"], check.error))
+        found = Mux(failed, ERRORS["fetch"], check.error)
+        verdict = kept(m, shows & ~judged, "verdict", found)
         m.d.comb += [
             self.descriptor.eq(Cat(word.data for word in words)),
             check.descriptor.eq(self.descriptor),

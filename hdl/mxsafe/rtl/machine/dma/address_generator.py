@@ -9,6 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.rtl.arithmetic.bits import named, truncated, update
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
+from mxsafe.rtl.timing import held
 from mxsafe.rtl.unit import Unit
 from mxsafe.validation import PositiveInteger
 
@@ -118,9 +119,7 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
             left = Signal(bits, name=f"turns_left_{i}", reset_less=True)
             ends: Value = named(m, f"loop_{i}_ends", 1, left == 1)
             if self.config.paced:
-                ended = Signal(name=f"loop_{i}_ended", reset_less=True)
-                m.d.sync += ended.eq(ends)
-                ends = ended
+                ends = held(m, f"loop_{i}_ended", ends)
             fewer = truncated(m, f"fewer_{i}", bits, (left - 1).as_unsigned())
             turns = self.advance if carry is None else self.advance & carry
             with m.If(self.begins | named(m, f"loop_{i}_turns", 1, turns)):

@@ -8,6 +8,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.machine.axi import Axi4Read, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
@@ -157,12 +158,8 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         ]
         with m.If(moves):
             m.d.sync += axi.arvalid.eq(asked)
-        offered = data.View(
-            config.splitter.bursts,
-            Signal(config.splitter.bursts.size, name="burst_offered", reset_less=True),
-        )
-        with m.If(asked):
-            m.d.sync += offered.as_value().eq(burst.as_value())
+        held = kept(m, asked, "burst_offered", burst.as_value())
+        offered = data.View(config.splitter.bursts, held)
         m.d.comb += [axi.araddr.eq(offered.address), axi.arlen.eq(offered.more)]
         more = Mux(asked, burst.more + 1, 0)
         m.d.sync += under_way.eq(under_way + more - took)

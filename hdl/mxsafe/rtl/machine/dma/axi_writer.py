@@ -8,7 +8,8 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.machine.axi import ADDRESS_BITS, Axi4Write, burst_constants
+from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.machine.axi import Axi4Write, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue
@@ -101,11 +102,10 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
         ]
         with m.If(moves):
             m.d.sync += axi.awvalid.eq(begins)
-        address = Signal(ADDRESS_BITS, name="address_offered", reset_less=True)
-        more = Signal(len(burst.more), name="more_offered", reset_less=True)
-        with m.If(begins):
-            m.d.sync += [address.eq(burst.address), more.eq(burst.more)]
-        m.d.comb += [axi.awaddr.eq(address), axi.awlen.eq(more)]
+        m.d.comb += [
+            axi.awaddr.eq(kept(m, begins, "address_offered", burst.address)),
+            axi.awlen.eq(kept(m, begins, "more_offered", burst.more)),
+        ]
         noted(self.error, "The upper bit of bresp says that an answer is an error.")
         m.d.sync += [
             self.done.eq(axi.bvalid & tags.oldest),

@@ -13,6 +13,7 @@ from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
 from mxsafe.rtl.machine.ports import RUN_BITS, WIDTHS
 from mxsafe.rtl.notes import noted
+from mxsafe.rtl.timing import held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PowerOfTwo
 
@@ -132,9 +133,7 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
         there: Value = walking
         steps = Signal(name="walk_steps")
         if config.paced:
-            settled = Signal(name="walk_is_settled")
-            m.d.sync += settled.eq(walking & ~steps)
-            there = settled
+            there = held(m, "walk_is_settled", walking & ~steps, reset=True)
         m.d.comb += steps.eq(there & moves)
         # Above the walk there is only a carry: what comes of either value is there before it.
         low = len(walk.address)

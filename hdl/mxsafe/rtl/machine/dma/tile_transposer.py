@@ -8,6 +8,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, update
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
@@ -128,21 +129,16 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
         )
         with m.If(ends):
             m.d.sync += swapped.eq(~swapped)
-        first, middle_0, middle_1, last = (
-            Signal(_SQUARE_BITS, name=name, reset_less=True)
-            for name in ("first_square", "middle_0", "middle_1", "last_square")
-        )
         upper = named(m, "takes_upper", 1, at[0] | at[3])
-        with m.If(takes & ~at[1]):
-            m.d.sync += first.eq(Mux(at[2], high, low))
-        for index, middle in enumerate((middle_0, middle_1)):
+        first = kept(m, takes & ~at[1], "first_square", Mux(at[2], high, low))
+        middles = []
+        for index in range(2):
             mine = named(m, f"is_upper_{index}", 1, swapped if index else ~swapped)
-            with m.If(takes & Mux(mine, upper, at[1])):
-                m.d.sync += middle.eq(Mux(mine, high, low))
-        with m.If(takes & at[1]):
-            m.d.sync += last.eq(high)
-        upper_middle = Mux(swapped, middle_1, middle_0)
-        lower_middle = Mux(swapped, middle_0, middle_1)
+            enters = takes & Mux(mine, upper, at[1])
+            middles.append(kept(m, enters, f"middle_{index}", Mux(mine, high, low)))
+        last = kept(m, takes & at[1], "last_square", high)
+        upper_middle = Mux(swapped, middles[1], middles[0])
+        lower_middle = Mux(swapped, middles[0], middles[1])
         last_waits = named(m, "last_waits", 1, waiting[0])
         from_first = named(m, "from_first", 1, at[2])
         others = named(m, "from_middle", 1, ~last_waits & ~from_first)
@@ -156,7 +152,6 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
 
     def _one_tile(self, m: Module, at: Sequence[Value], takes: Value, ends: Value) -> None:
         """Squares of four rows, of which the second leaves after the third."""
-        held = Signal(_SQUARE_BITS, name="held_square", reset_less=True)
         waits = Signal(name="word_waits")
         passes = noted(
             named(m, "word_passes", 1, at[0] | at[2]),
@@ -164,8 +159,7 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
             "while the last enters, and that one behind it: no word enters then.",
         )
         update(m, waits, (ends, 1), (self.m.ready, 0))
-        with m.If(takes & ~passes):
-            m.d.sync += held.eq(self.s.payload)
+        held = kept(m, takes & ~passes, "held_square", self.s.payload)
         m.d.comb += [
             self.s.ready.eq(Mux(at[1], 1, self.m.ready & ~waits)),
             self.m.valid.eq(waits | (self.s.valid & ~at[1])),

@@ -8,6 +8,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import equals, named, truncated, update
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
@@ -116,33 +117,18 @@ class WideTransposer(Unit[WideTransposerConfiguration]):
             m.d.sync += number.eq(following)
         fewer = truncated(m, "fewer_left", len(left), left - 1)
         update(m, left, (ends, config.words), (moves, fewer))
-        group = [*self._gather(m, number, takes), self.s.payload]
-        self._leave(m, ends, moves, _turned(Cat(group), config))
-
-    def _gather(self, m: Module, number: Signal, takes: Value) -> list[Value]:
-        """All words of a group but the last one."""
-        held: list[Value] = []
-        for index in range(self.config.words - 1):
-            word = Signal(self.config.word_bits, name=f"word_{index}", reset_less=True)
-            with m.If(takes & equals(number, index)):
-                m.d.sync += word.eq(self.s.payload)
-            held.append(word)
-        return held
-
-    def _leave(self, m: Module, ends: Value, moves: Value, turned: Value) -> None:
-        """Words that shift towards the one that leaves."""
-        size, count = self.config.word_bits, self.config.words
-        behind: Value | None = None
-        for index in reversed(range(count)):
-            word = Signal(size, name=f"turned_{index}", reset_less=True)
-            own = turned.word_select(index, size)
-            with m.If(ends):
-                m.d.sync += word.eq(own)
-            if behind is not None:
-                with m.Elif(moves):
-                    m.d.sync += word.eq(behind)
-            behind = word
-        m.d.comb += self.m.payload.eq(behind)
+        gathered = (
+            kept(m, takes & equals(number, index), f"word_{index}", self.s.payload)
+            for index in range(config.words - 1)
+        )
+        turned = _turned(Cat(*gathered, self.s.payload), config)
+        # Words shift towards the one that leaves.
+        shifts: list[tuple[Value, Value]] = []
+        for index in reversed(range(config.words)):
+            word = Signal(config.word_bits, name=f"turned_{index}", reset_less=True)
+            update(m, word, (ends, turned.word_select(index, config.word_bits)), *shifts)
+            shifts = [(moves, word)]
+        m.d.comb += self.m.payload.eq(word)
 
 
 def _turned(group: Value, config: WideTransposerConfiguration) -> Value:

@@ -10,6 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ERRORS
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.bf16 import Bf16
 from mxsafe.rtl.array.exact import Exact
@@ -26,7 +27,7 @@ from mxsafe.rtl.machine.ports import EnginePort, MemoryRead
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import sliced
-from mxsafe.rtl.timing import at
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Part, Unit, place
 
 LANES = 4
@@ -311,23 +312,18 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
             taken, "The memories lie far from here: they go on a cycle after their beat was taken."
         )
         flags = {name: getattr(beat, name) for name in ("first", "last", "block_last")}
-        held = {
-            name: Signal(len(value), name=f"held_{name}", reset_less=True)
-            for name, value in (flags | data).items()
-        }
         moves = named(m, "held_beat_moves", 1, ~valid | ready)
         comes: Value = feed.beat_valid & ~taken
         takes = Signal(name="beat_is_taken")
         if self.config.feed.later:
-            shown = Signal(name="beat_is_shown")
-            m.d.sync += shown.eq(comes & ~takes)
-            comes = shown
+            comes = held(m, "beat_is_shown", comes & ~takes, reset=True)
         m.d.comb += [takes.eq(moves & comes), feed.beat_ready.eq(taken)]
         m.d.sync += [taken.eq(takes), valid.eq(takes | valid & ~ready)]
-        with m.If(moves):
-            m.d.sync += (held[name].eq(value) for name, value in (flags | data).items())
-        shown = {name: held[name] for name in data}
-        return _Beat(valid, ready, held["first"], held["last"], held["block_last"], shown)
+        flags, data = (
+            {name: kept(m, moves, f"held_{name}", value) for name, value in each.items()}
+            for each in (flags, data)
+        )
+        return _Beat(valid, ready, flags["first"], flags["last"], flags["block_last"], data)
 
     def _sliced(self, m: Module, platform: object, side: Side, port: Any) -> Any:
         """Return an input stream of the array behind a register slice.
@@ -335,12 +331,12 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         The array takes beats of both streams together, so both slices have room together.
         """
         entry = port.signature.create(path=(f"entry_{side}",))
-        held = sliced(m, platform, f"slice_{side}", entry)
-        for name in port.signature.members:
-            if name != "tready":
-                own, its = (Value.cast(getattr(one, name)) for one in (port, held))
-                m.d.comb += own.eq(its)
-        m.d.comb += held.tready.eq(port.tready)
+        behind = sliced(m, platform, f"slice_{side}", entry)
+        names = [name for name in port.signature.members if name != "tready"]
+        m.d.comb += [
+            *(Value.cast(getattr(port, one)).eq(Value.cast(getattr(behind, one))) for one in names),
+            behind.tready.eq(port.tready),
+        ]
         return entry
 
 

@@ -16,7 +16,7 @@ from mxsafe.rtl.machine.gemm.anchor_scan import AnchorScan, AnchorScanConfigurat
 from mxsafe.rtl.machine.gemm.strip_walk import strip_address
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.notes import noted
-from mxsafe.rtl.timing import at
+from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 
 _GEMM = descriptor_layout("gemm")
@@ -159,9 +159,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
             may_go = moves & (scan.is_known | ~loops.starts_tile)
         goes = loops.active
         if self.config.paced:
-            settled = Signal(name="settled")
-            m.d.sync += settled.eq(loops.active & ~loops.goes_on)
-            goes = settled
+            goes = held(m, "settled", loops.active & ~loops.goes_on, reset=True)
         m.d.comb += [
             loops.goes_on.eq(goes & may_go & ~is_outside),
             self.fault.eq(goes & is_outside),
@@ -177,13 +175,9 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
                 self.last.eq(loops.ends_tile),
             ]
 
-    def _steady(self, m: Module, flag: Signal) -> Signal:
+    def _steady(self, m: Module, flag: Signal) -> Value:
         """A flag of the loops' state: from a register if there are two cycles for it."""
-        if not self.config.paced:
-            return flag
-        held = Signal(name=f"{flag.name}_held", reset_less=True)
-        m.d.sync += held.eq(flag)
-        return held
+        return held(m, f"{flag.name}_held", flag, self.config.paced)
 
     def _loop(self, m: Module) -> "_Loops":
         """Count beats, blocks and strips, and let descriptors in."""

@@ -8,6 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.notes import noted
@@ -252,11 +253,8 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
         others: list[Value] = []
         writes: list[Value] = []
         for number in range(config.parts - 1):
-            kept = Signal(config.part.size, name=f"part_{number}", reset_less=True)
             writes.append(named(m, f"writes_{number}", 1, enters & equals(part, number)))
-            with m.If(writes[-1]):
-                m.d.sync += kept.eq(source.tdata.as_value())
-            others.append(kept)
+            others.append(kept(m, writes[-1], f"part_{number}", source.tdata.as_value()))
         noted(is_last, "A beat leaves with its last part, which goes straight through.")
         there: Value = Const(1, 1)
         if config.rows:
@@ -276,7 +274,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
         moves: Value,
         turns: Value,
         writes: list[Value],
-        kept: list[Value],
+        held: list[Value],
     ) -> tuple[Value, list[Value]]:
         """Keep all parts of a row but the last; return whether parts are there, and those shown."""
         config, data_written = self.config, self.s_axis.tdata.as_value()
@@ -288,7 +286,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
         with m.Elif((moves & ~is_last) | reads):
             m.d.sync += [index.eq(index + 1), shown.eq(reads | shown)]
         found: list[Value] = []
-        for number, (write, part) in enumerate(zip(writes, kept, strict=True)):
+        for number, (write, part) in enumerate(zip(writes, held, strict=True)):
             memory = place(m, platform, f"memory_{number}", BeatMemory(config.memory))
             m.d.comb += [
                 memory.write_en.eq(write),

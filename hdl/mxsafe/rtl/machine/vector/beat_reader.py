@@ -8,6 +8,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGenerator,
@@ -16,6 +17,7 @@ from mxsafe.rtl.machine.dma.row_address_generator import (
 from mxsafe.rtl.machine.ports import WIDTHS, BufferRead
 from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
+from mxsafe.rtl.timing import held
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, within
 
@@ -129,14 +131,12 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         offers: Value = wanted & ~walk.outside
         is_outside: Value = wanted & walk.outside
         if config.later:
-            held = Signal(2, name="is_offered_or_outside")
-            noted(held, "A cycle late: what is wanted stays so until it is read.")
-            m.d.sync += held.eq(Cat(offers & ~asked & ~self.start, is_outside & ~self.start))
-            offers, is_outside = held[0], held[1]
+            later = Signal(2, name="is_offered_or_outside")
+            noted(later, "A cycle late: what is wanted stays so until it is read.")
+            m.d.sync += later.eq(Cat(offers & ~asked & ~self.start, is_outside & ~self.start))
+            offers, is_outside = later
             # Two beats are asked for two cycles apart at least.
-            at_end = Signal(name="ends_row_held", reset_less=True)
-            m.d.sync += at_end.eq(ends_row)
-            ends_row = at_end
+            ends_row = held(m, "ends_row_held", ends_row)
         beats_less_1 = truncated(m, "beats_less_1", len(beats_left), beats_left - 1)
         m.d.comb += [
             walk.start.eq(self.start),
@@ -162,28 +162,19 @@ class BeatReader(Unit[BeatReaderConfiguration]):
     def _keep(self, m: Module, taken: Value, asked: Value, ends_row: Value) -> None:
         """Beats as they come, the oldest in the first place."""
         config = self.config
-        arrives: Signal = Signal(name="beat_arrives")
-        arriving_last = Signal(name="arriving_is_last", reset_less=True)
-        leaves: Value = taken
-        if config.later:
-            leaves = Signal(name="beat_leaves")
-            m.d.sync += leaves.eq(taken)
-        m.d.sync += arrives.eq(asked)
-        if config.later:
-            was_asked, arrives = arrives, Signal(name="beat_arrives_later")
-            m.d.sync += arrives.eq(was_asked)
-        with m.If(asked):
-            m.d.sync += arriving_last.eq(ends_row)
-        incoming = Cat(self.read.data, arriving_last)
-        held = Signal(config.ahead, name="is_held")  # places are taken from the first on
+        leaves = held(m, "beat_leaves", taken, config.later, reset=True)
+        arrives = held(m, "beat_arrives", asked, reset=True)
+        arrives = held(m, "beat_arrives_later", arrives, config.later, reset=True)
+        incoming = Cat(self.read.data, kept(m, asked, "arriving_is_last", ends_row))
+        filled = Signal(config.ahead, name="is_held")  # places are taken from the first on
         places = [
             Signal(config.beat_bits + 1, name=f"beat_{place}", reset_less=True)
             for place in range(config.ahead)
         ]
-        after = named(m, "held_after", config.ahead, Mux(leaves, held[1:], held))
+        after = named(m, "held_after", config.ahead, Mux(leaves, filled[1:], filled))
         free = named(m, "first_free", config.ahead, ~after & Cat(1, after[:-1]))
         noted(after, "Places are taken from the first on: beats move up as the oldest one leaves.")
-        m.d.sync += held.eq(after | Mux(arrives, free, 0))
+        m.d.sync += filled.eq(after | Mux(arrives, free, 0))
         for number, register in enumerate(places):
             load = named(m, f"loads_{number}", 1, arrives & free[number])
             with m.If(load):
@@ -193,5 +184,5 @@ class BeatReader(Unit[BeatReaderConfiguration]):
                     m.d.sync += register.eq(places[number + 1])
         m.d.comb += [
             Cat(self.m_axis.tdata, self.m_axis.tlast).eq(places[0]),
-            self.m_axis.tvalid.eq(held[0] & ~leaves if config.later else held[0]),
+            self.m_axis.tvalid.eq(filled[0] & ~leaves if config.later else filled[0]),
         ]

@@ -8,6 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
+from mxsafe.rtl.arithmetic.pipeline import kept
 from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import WIDTHS
@@ -86,12 +87,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         left = Signal(len(self.beats), name="operands_left", reset_less=True)
         lane = Signal(range(columns), name="lane", reset_less=True)
         held = Signal(name="number_is_held")
-        number = Signal(32, name="number", reset_less=True)
         free = named(m, "number_is_free", 1, ~held | self.m_axis.tready)
-        noted(
-            number,
-            "One number for all lanes: it waits in a register, chosen from the lanes of a beat.",
-        )
         moves = named(m, "moves", 1, Mux(numbers, free, self.m_axis.tready))
         step = named(m, "operand_moves", 1, self.s_axis.tvalid & moves)
         ends: Value = left == 1
@@ -119,9 +115,10 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         with m.If(free):
             m.d.sync += held.eq(step & numbers)
         words: list[Value] = [self.s_axis.tdata[index] for index in range(columns)]
-        of_lane = chosen(m, "of_lane", lane, words)
-        with m.If(step):
-            m.d.sync += number.eq(of_lane)
+        number = noted(
+            kept(m, step, "number", chosen(m, "of_lane", lane, words)),
+            "One number for all lanes: it waits in a register, chosen from the lanes of a beat.",
+        )
         first = named(m, "first", 32, Mux(numbers, number, words[0]))
         others = [] if self.config.only_numbers else words[1:]
         m.d.comb += [

@@ -311,9 +311,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         if self.config.folded:
             m.d.comb += chain.beats.eq(kept(m, start, "beats", command.beats))
         if self.config.folded or self.config.chain.has_start:
-            started = Signal(name="has_started")
-            m.d.sync += started.eq(start)
-            m.d.comb += chain.start.eq(started)
+            m.d.comb += chain.start.eq(held(m, "has_started", start, reset=True))
         with m.If(start):
             m.d.sync += [
                 controls.operation.eq(command.arithmetic),
