@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any, get_type_hints
 
 import mxsafe
-from mxsafe.rtl.configuration import Options
+from mxsafe.rtl.unit import Options
 
 EXCEPT: Mapping[str, str] = {
     "mxsafe.validation": "is what the others are checked with",
@@ -54,7 +54,7 @@ EXCEPT: Mapping[str, str] = {
     "mxsafe.rtl.machine.dma.axi_master.AxiMasterConfiguration": "is a base of two units",
     "mxsafe.rtl.machine.part.PartConfiguration": "is a base of the parts of a machine",
     "mxsafe.rtl.board.line.LineConfiguration": "is a base of two units",
-    "mxsafe.rtl.configuration": "is the base of all units",
+    "mxsafe.rtl.unit": "has the bases of all units",
     "mxsafe.rtl.vector.softmax_stages.SoftmaxPartConfiguration": "is a base of three units",
     "mxsafe.rtl.vector.softmax_stages.SoftmaxRowsConfiguration": "is a base of two units",
     "mxsafe.host.verilator": "drives other people's tools and reads what they write",

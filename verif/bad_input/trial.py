@@ -12,8 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from verif.bad_input.examples import good_arguments
 from verif.bad_input.interface import Target
 

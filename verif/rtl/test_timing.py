@@ -10,8 +10,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.sim import Simulator
 
 import mxsafe
-from mxsafe.rtl.arithmetic.target import TARGETS, Target
-from mxsafe.rtl.timing import REGISTERS, STAGES, held
+from mxsafe.rtl.timing import REGISTERS, STAGES, TARGETS, Target, held
 
 RTL = Path(mxsafe.__file__).parent / "rtl"
 STRUCTURES = {

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from mxsafe.formats import MX_FORMATS, FormatSet, MXFormat
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.names import part_name
 from mxsafe.verilog.presets import build

@@ -10,7 +10,7 @@ from amaranth.hdl import Module, Signal
 
 import mxsafe
 from mxsafe.formats import FORMAT_SETS, MX_FORMATS
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import noted
 from mxsafe.verilog.generate import generate
 from mxsafe.verilog.notes import with_notes, without_notes
 from mxsafe.verilog.presets import build

@@ -1,24 +1,255 @@
-"""Base class of hardware units: a component that becomes exactly one Verilog module.
+"""Base classes of hardware units: a component that becomes exactly one Verilog module.
 
-A unit is made from a frozen `Configuration`, which knows the module's name, its parameters and its
-latency; nothing has to be built to read them. A unit places others inside itself with `place`. In a
-simulation (`amaranth.sim`) they become ordinary submodules. When Verilog is generated, the
-*platform* handed down by Amaranth is a `ModulePlatform`: it notes each distinct unit once, and
-`place` instantiates it by name, a parametric one with its parameters. So a module that is used a
-thousand times is elaborated, written and compiled once.
+A unit is made from a frozen `Configuration`, which names its module, decides it all and knows its
+parameters and its latency; nothing has to be built to read them. A unit places others inside itself
+with `place`. In a simulation (`amaranth.sim`) they become ordinary submodules. When Verilog is
+generated, the *platform* handed down by Amaranth is a `ModulePlatform`: it notes each distinct unit
+once, and `place` instantiates it by name, a parametric one with its parameters. So a module that is
+used a thousand times is elaborated, written and compiled once.
 
-Tested by `verif/verilog/test_generate.py`.
+Tested by `verif/verilog/test_generate.py` and `verif/rtl/test_timing.py`.
 """
 
 import inspect
+import re
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, dataclass, fields, is_dataclass
+from functools import cache
+from inspect import Signature, signature
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Protocol, Self, TypeVar, get_args, runtime_checkable
+from typing import (
+    Any,
+    ClassVar,
+    Generic,
+    Protocol,
+    Self,
+    TypeVar,
+    get_args,
+    get_type_hints,
+    runtime_checkable,
+)
 
 from amaranth.hdl import Instance, Module, ResetInserter, Value, ValueCastable
 from amaranth.lib import wiring
 
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.formats import FloatFormat, MXFormat, ScaleFormat
+from mxsafe.products import OperandFormats, signed_name
+from mxsafe.validation import Form, bounded
+
+T = TypeVar("T", bound="Options")
+
+
+def describe(value: object) -> Any:
+    """A field of a configuration in values that JSON can hold: a specification in all its parts."""
+    if is_dataclass(value):
+        return {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple | list):
+        return [describe(item) for item in value]
+    return value
+
+
+def differing(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """Text of the first few differences of two sets of parameters, however deep."""
+    one, other = (dict(_leaves("", values)) for values in (before, now))
+    places = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+    words = [f"{name} {one.get(name)!r} and {other.get(name)!r}" for name in places[:_MOST_PLACES]]
+    return ", ".join(words + ["..."] * (len(places) > _MOST_PLACES))
+
+
+_MOST_PLACES = 3
+_CAPITAL = re.compile("(?<=[a-z0-9])(?=[A-Z])")
+
+
+def _leaves(name: str, value: object) -> Iterator[tuple[str, object]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _leaves(f"{name}.{key}" if name else str(key), inner)
+    else:
+        yield name, value
+
+
+def part_of_name(name: str, value: object) -> str:
+    """Return the part of a name for a field that is not at its default."""
+    if isinstance(value, bool):
+        return name if value else f"no_{name}"
+    if isinstance(value, int):
+        return f"{name}{signed_name(value)}"
+    if isinstance(value, tuple) and all(isinstance(item, str) for item in value):
+        return "_".join(value) or f"no_{name}"
+    if isinstance(value, tuple):
+        return "x".join(map(str, value))
+    if isinstance(value, OperandFormats):
+        return value.name
+    if isinstance(value, FloatFormat | MXFormat | ScaleFormat):
+        return value.name
+    # Names in a list are joined by signs that no name of a module has.
+    return str(value).replace("+", "_") or f"no_{name}"
+
+
+class _Checked(ABCMeta):
+    """Checks the arguments of an object against the annotations of its fields."""
+
+    def __call__(cls, *args: Any, **values: Any) -> Any:
+        forms = _forms(cls)
+        for name in filter(values.__contains__, forms):
+            values[name] = forms[name].settled(name, values[name])
+        return super().__call__(*args, **values)
+
+    @property
+    def __signature__(cls) -> Signature:
+        """Signature of the constructor, not of `__call__`."""
+        constructor = signature(cls.__init__)  # type: ignore[misc]
+        return constructor.replace(parameters=list(constructor.parameters.values())[1:])
+
+
+@cache
+def _forms(cls: type) -> Mapping[str, Form]:
+    hints = get_type_hints(cls, include_extras=True)
+    return {name: Form.of(bounded(annotation, _MOST)) for name, annotation in hints.items()}
+
+
+_MOST = 1 << 16
+"""Largest magnitude of an integer whose annotation sets no other bounds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(metaclass=_Checked):
+    """Fields that know which of them are not at their default: a configuration, or a part of one.
+
+    Fields are checked against their annotations, see `mxsafe.validation`, and against what their
+    class says of them: a ValueError names the field and says what it must be.
+
+    A field whose default value depends on others has the default None, and `_settle` replaces that.
+    """
+
+    unnamed: ClassVar[frozenset[str]] = frozenset({"format", "formats", "sum_format"})
+    """Fields that the name of the module leaves to its base."""
+    shown_if_not_default: ClassVar[frozenset[str]] = frozenset({"target"})
+    """Fields that the parameters leave out where they are at their default, such as a target."""
+    fixed: ClassVar[frozenset[str]] = frozenset()
+    """Fields that stay at their default, of a class that has them from another one."""
+
+    def _set(self, **values: object) -> None:
+        """Give fields their final values, while the object is made."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _settle(self, **defaults: object) -> None:
+        """Set defaults for fields that have no fixed one, and give them to those not set."""
+        known = {**self.__dict__.get("_defaults", {}), **defaults}
+        object.__setattr__(self, "_defaults", known)
+        for name, value in defaults.items():
+            if getattr(self, name) is None:
+                object.__setattr__(self, name, value)
+
+    @property
+    def decisive(self) -> dict[str, Any]:
+        """All fields, by name."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """Options that have a default, with its value."""
+        known = {}
+        for field in fields(self):
+            if field.default is not MISSING:
+                known[field.name] = field.default
+            elif field.default_factory is not MISSING:
+                known[field.name] = field.default_factory()
+        return {**known, **self.__dict__.get("_defaults", {})}
+
+    def _unusual(self) -> dict[str, Any]:
+        """Options that are not at their default, and all options within."""
+        defaults = self.defaults
+        return {
+            name: value
+            for name, value in self.decisive.items()
+            if isinstance(value, Options) or name not in defaults or value != defaults[name]
+        }
+
+    def part(self, kind: type[T], **others: Any) -> T:
+        """Options of a part, which has all that is called alike, so that nothing is left out.
+
+        Parameters
+        ----------
+        kind : type of Options
+        **others
+            Fields of it that are not called alike, or have another value.
+        """
+        alike = {each.name for each in fields(kind)} - others.keys()
+        return kind(**{n: value for n, value in self._shared.items() if n in alike}, **others)
+
+    @property
+    def _shared(self) -> Mapping[str, Any]:
+        """Options that parts may share."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def differences(self) -> list[str]:
+        """Parts of a name: what is not at its default, in the order of the fields."""
+        parts: list[str] = []
+        for name, value in self._unusual().items():
+            if name not in self.unnamed:
+                is_inner = isinstance(value, Options)
+                parts += value.differences if is_inner else [part_of_name(name, value)]
+        return parts
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """All fields, those of options within among them, in values that JSON can hold."""
+        found: dict[str, Any] = {}
+        left_out = (self.shown_if_not_default | self.fixed) - self._unusual().keys()
+        for name, value in self.decisive.items():
+            if isinstance(value, Options):
+                found |= value.parameters
+            elif name not in left_out:
+                found[name] = describe(value)
+        return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Configuration(Options):
+    """Configuration of a hardware unit: the values that decide every bit of its Verilog.
+
+    The fields are the parameters in the manifest and in the header of the Verilog. The name of the
+    module is `base`, followed by what is not at its default. Two units with equal configurations
+    are the same hardware.
+    """
+
+    @property
+    def base(self) -> str:
+        """Name of the module in its default configuration: by default that of the class.
+
+        In front of it stand the names of fields `format`, `formats` and `sum_format`.
+        """
+        own = _CAPITAL.sub("_", type(self).__name__.removesuffix("Configuration")).lower()
+        formats = (getattr(self, name, None) for name in ("format", "formats", "sum_format"))
+        return "_".join([*(one.name for one in formats if one is not None), own])
+
+    @property
+    def module_name(self) -> str:
+        """Name of the Verilog module."""
+        return "_".join([self.base, *self.differences])
+
+    @property
+    def latency(self) -> int:
+        """Cycles, or enabled ones, from an input to the output that belongs to it.
+
+        By default those of a field `pipeline`; 0 of combinational units.
+        """
+        return getattr(self, "pipeline", None) or 0
+
+    @property
+    def clocked(self) -> bool:
+        """Whether the module has the ports ``clk`` and ``rst``."""
+        return self.latency > 0
+
+    @property
+    def properties(self) -> Mapping[str, Any]:
+        """Numbers that follow from the fields and that users of the module need."""
+        return {}
+
 
 C = TypeVar("C", bound=Configuration)
 

@@ -13,8 +13,7 @@ from amaranth.back import rtlil
 from amaranth.hdl import ClockDomain, Fragment, Value
 
 from mxsafe.executors import processes
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.verilog.library import ModuleLibrary
 from mxsafe.verilog.narrow import narrow
 from mxsafe.verilog.notes import without_notes

@@ -13,8 +13,7 @@ from typing import Any
 import mxsafe
 from mxsafe.atomic import write_together
 from mxsafe.rtl.arithmetic.dsp_multiplier import DspMultiplier
-from mxsafe.rtl.configuration import differing
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Unit, differing
 from mxsafe.validation import Alike, checked
 from mxsafe.verilog.constraints import SUFFIX, constraints
 from mxsafe.verilog.convert import Elaborated, elaborate_all, to_verilog

@@ -5,8 +5,7 @@ from typing import Any
 from amaranth.hdl import ClockSignal, Const, Instance, ResetSignal, Value
 from amaranth.lib.wiring import In
 
-from mxsafe.rtl.configuration import differing
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Unit, differing
 
 
 class ModuleLibrary:

@@ -6,7 +6,7 @@ They go around Yosys, which prefers nets with attributes: the Verilog is the sam
 import re
 import textwrap
 
-from mxsafe.rtl.notes import NOTE
+from mxsafe.rtl.arithmetic.bits import NOTE
 
 _WIDTH = 96
 """Most characters of a line of a note's text."""

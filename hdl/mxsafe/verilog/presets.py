@@ -27,7 +27,6 @@ from mxsafe.rtl.array.shape import ArrayShape, UnitShape
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit
 from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.array.window import Window
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.bf16_mac import BF16Mac
 from mxsafe.rtl.mac.decoder import Decoder
 from mxsafe.rtl.mac.safe_mac import SafeMac
@@ -39,7 +38,7 @@ from mxsafe.rtl.stream.converter import Converter
 from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.stream.transposer import Transposer
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
 from mxsafe.rtl.vector.function_lane import FUNCTIONS
 from mxsafe.rtl.vector.normalise import Normalise
@@ -276,7 +275,7 @@ PRESETS: Mapping[str, Preset] = MappingProxyType(
 """Units by the name they have on the command line, in the order in which they are generated."""
 
 FPGA_UNITS = ("float32_adder", "safe_mac", "safe_mac_exact", "pu_exact")
-"""Units that are written for FPGAs too, where all are: see `mxsafe.rtl.arithmetic.target`."""
+"""Units that are written for FPGAs too, where all are: see `mxsafe.rtl.timing`."""
 
 
 @checked

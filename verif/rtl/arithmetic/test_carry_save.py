@@ -9,8 +9,7 @@ from amaranth.hdl import Module as Logic
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.carry_save import carry_save
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from verif.support.checkers import assert_equal
 from verif.support.simulators import lint, run_lockstep
 from verif.support.units import generated

@@ -10,8 +10,7 @@ from amaranth.hdl import signed
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.signed_sum import add_without_carries
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from verif.support.checkers import assert_equal
 from verif.support.simulators import lint, run_lockstep
 from verif.support.units import generated

@@ -10,8 +10,7 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe import tables
 from mxsafe.model.polynomial import evaluate
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.rtl.vector.polynomial import BOUNDARY, polynomial, result_shape
 from verif.rtl.vector.function_checks import source_rows
 from verif.support.checkers import assert_equal

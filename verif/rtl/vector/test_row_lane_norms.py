@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from mxsafe.model.normalisation import normalise
-from mxsafe.rtl.arithmetic.target import TARGETS, Target
+from mxsafe.rtl.timing import TARGETS, Target
 from mxsafe.rtl.vector.row_lane import EARLY_BITS, RowLane
 from mxsafe.tables import Grade
 from mxsafe.tables.normalise import WIDTHS, NormaliseWidths

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mxsafe.rtl.arithmetic.target import TARGETS, Target
+from mxsafe.rtl.timing import TARGETS, Target
 from mxsafe.rtl.vector.row_lane import RowLane
 from mxsafe.tables import GRADES, Grade
 from verif.support.checkers import assert_equal

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mxsafe.model import window_sum
-from mxsafe.rtl.arithmetic.target import TARGETS, Target
+from mxsafe.rtl.timing import TARGETS, Target
 from mxsafe.rtl.vector.rows import Rows, RowsConfiguration
 from mxsafe.tables import Grade
 from verif.rtl.vector.normalise_checks import check_rows, edge_rows, random_rows

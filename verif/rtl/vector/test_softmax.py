@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mxsafe.rtl.arithmetic.target import Target
+from mxsafe.rtl.timing import Target
 from mxsafe.rtl.vector.softmax import Softmax
 from mxsafe.tables import Grade
 from mxsafe.tables.softmax import LONGEST_ROW

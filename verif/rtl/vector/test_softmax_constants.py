@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from mxsafe.rtl.arithmetic.target import TARGETS, Target
+from mxsafe.rtl.timing import TARGETS, Target
 from mxsafe.rtl.vector.softmax_constants import SoftmaxConstants
 from mxsafe.tables import GRADES, Grade
 from verif.support.checkers import assert_equal

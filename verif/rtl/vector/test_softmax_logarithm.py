@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from mxsafe.rtl.arithmetic.target import TARGETS, Target
+from mxsafe.rtl.timing import TARGETS, Target
 from mxsafe.rtl.vector.softmax_logarithm import SoftmaxLogarithm
 from mxsafe.tables import GRADES, Grade
 from verif.support.simulators import lint, run_lockstep

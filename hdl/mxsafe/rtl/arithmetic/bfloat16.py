@@ -5,8 +5,7 @@ Tested by `verif/rtl/stream/test_number_rounder.py`.
 
 from amaranth.hdl import Module, Mux, Value
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 
 _NAN = 0x7FC0
 

@@ -1,6 +1,6 @@
-"""Small combinational functions that more than one unit is made of.
+"""Nets by name: with notes on them, small functions, registers, as units are made of them.
 
-Tested by `verif/rtl/arithmetic/test_scaler.py`.
+Tested by `verif/rtl/arithmetic/test_scaler.py` and `verif/verilog/test_notes.py`.
 """
 
 import functools
@@ -9,7 +9,28 @@ from collections.abc import Iterable, Sequence
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, ValueLike
 
-from mxsafe.rtl.notes import noted
+NOTE = "mxsafe_note"
+"""Attribute of a signal that holds its note."""
+
+
+def noted(signal: Signal, text: str) -> Signal:
+    """The signal, with a comment for readers of the Verilog.
+
+    It stands before what drives the net, once a module however many nets have it; where a
+    configuration has no such net, it has no such comment.
+
+    Parameters
+    ----------
+    signal : Signal
+        A net that keeps its name in the Verilog.
+    text : str
+        What is not obvious: a line without quotation marks and backslashes, which attributes would
+        have to escape; one string literal, so that a test finds it.
+    """
+    if not text.isprintable() or not {'"', "\\"}.isdisjoint(text):
+        raise ValueError(f"text must have no quotation mark, backslash or newline, not {text!r}")
+    signal.attrs[NOTE] = text
+    return signal
 
 
 def named(module: Module, name: str, shape: Shape | int | None, value: ValueLike) -> Signal:
@@ -126,3 +147,23 @@ def update(m: Module, register: Value, *choices: tuple[Value, ValueLike]) -> Non
     for number, (wanted, value) in enumerate(choices):
         with m.Elif(wanted) if number else m.If(wanted):
             m.d.sync += register.eq(value)
+
+
+def delayed(
+    m: Module, en: Value, name: str, value: Value, cycles: int, *, reset: bool = False
+) -> Value:
+    """`value` as it was so many enabled cycles ago, through registers ``name_1``, ``name_2``...
+
+    Flags want a `reset`, data need none.
+    """
+    for cycle in range(cycles):
+        value = kept(m, en, f"{name}_{cycle + 1}", value, reset=reset)
+    return value
+
+
+def kept(m: Module, en: Value, name: str, value: Value, *, reset: bool = False) -> Signal:
+    """A register of that name: `value` as it was in the last cycle in which `en` was set."""
+    register = Signal(len(value), name=name, reset_less=not reset)
+    with m.If(en):
+        m.d.sync += register.eq(value)
+    return register

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Const, Module, Value
 
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import named, noted
 
 
 def carry_save(

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.bits import noted
+from mxsafe.rtl.unit import Configuration, Unit
 
 DSP_BITS = 18
 """Bits of a factor: those of ECP5; of Xilinx 7 the wider factor has more."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
     INFINITY,
@@ -19,11 +19,8 @@ from mxsafe.rtl.arithmetic.float_steps import (
     shift_sticky,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.timing import only_for, stages_of
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.timing import Target, only_for, stages_of
+from mxsafe.rtl.unit import Configuration, Unit
 
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 
@@ -48,7 +45,7 @@ class Float32AdderConfiguration(Configuration):
     one_nan : bool
         The only NaN that comes is ``0x7fc00000``, as `Scaler` and this unit make it.
     target : {"asic", "fpga"}
-        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
+        What the unit is built for, see `mxsafe.rtl.timing`.
     """
 
     shown_if_not_default = frozenset({"target", "quick", "one_nan"})

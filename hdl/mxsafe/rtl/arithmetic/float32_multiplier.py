@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.dsp_multiplier import DSP_BITS, DspMultiplier
 from mxsafe.rtl.arithmetic.float_steps import (
@@ -24,11 +24,8 @@ from mxsafe.rtl.arithmetic.radix4 import (
     partial_products,
     upper_triple,
 )
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.timing import stages_of
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.timing import Target, stages_of
+from mxsafe.rtl.unit import Configuration, Unit, place
 
 _PRECISION = MANTISSA_BITS + 1
 _PRODUCT_BITS = 2 * _PRECISION
@@ -50,7 +47,7 @@ class Float32MultiplierConfiguration(Configuration):
     reset : bool
         Whether they are reset; no matter without registers.
     target : {"asic", "fpga"}
-        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
+        What the unit is built for, see `mxsafe.rtl.timing`.
     """
 
     pipeline: int | None = None

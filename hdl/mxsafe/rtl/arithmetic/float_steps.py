@@ -5,9 +5,8 @@ Tested by `verif/rtl/arithmetic/test_float32_adder.py`.
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.arithmetic.pipeline import Sideband
-from mxsafe.rtl.notes import noted
 
 EXPONENT_BITS, MANTISSA_BITS = 8, 23
 LARGEST_EXPONENT = 254

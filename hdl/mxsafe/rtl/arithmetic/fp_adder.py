@@ -7,12 +7,10 @@ from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FP12_E4M7, FloatFormat
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.arithmetic.packing import Packer, Unpacker, float_layout, require_plain
 from mxsafe.rtl.arithmetic.signed_sum import add
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 
 
 @dataclass(frozen=True, kw_only=True)

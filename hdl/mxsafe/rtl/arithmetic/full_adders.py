@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.bits import noted
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike
 
 FULL_ADDERS = "full_adders"

@@ -11,10 +11,15 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat
-from mxsafe.rtl.arithmetic.bits import leading_one, named, ones_below_leading, select, truncated
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.bits import (
+    leading_one,
+    named,
+    noted,
+    ones_below_leading,
+    select,
+    truncated,
+)
+from mxsafe.rtl.unit import Configuration, Unit
 
 
 def float_layout(fmt: FloatFormat) -> data.StructLayout:

@@ -137,23 +137,3 @@ class Sideband:
         for name, value in self._along.items():
             self._along[name] = self.one(boundary, name, value)
         return crossed
-
-
-def delayed(
-    m: Module, en: Value, name: str, value: Value, cycles: int, *, reset: bool = False
-) -> Value:
-    """`value` as it was so many enabled cycles ago, through registers ``name_1``, ``name_2``...
-
-    Flags want a `reset`, data need none.
-    """
-    for cycle in range(cycles):
-        value = kept(m, en, f"{name}_{cycle + 1}", value, reset=reset)
-    return value
-
-
-def kept(m: Module, en: Value, name: str, value: Value, *, reset: bool = False) -> Signal:
-    """A register of that name: `value` as it was in the last cycle in which `en` was set."""
-    register = Signal(len(value), name=name, reset_less=not reset)
-    with m.If(en):
-        m.d.sync += register.eq(value)
-    return register

@@ -14,9 +14,8 @@ Tested by `verif/rtl/arithmetic/test_float32_multiplier.py`.
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.arithmetic.pipeline import Sideband
-from mxsafe.rtl.notes import noted
 
 
 def gate_bits(width: int, *, top_is_never_one: bool = False) -> int:

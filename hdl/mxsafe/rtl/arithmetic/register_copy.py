@@ -7,9 +7,8 @@ from typing import Annotated
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.bits import noted
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import limited, require_positive_integer
 
 

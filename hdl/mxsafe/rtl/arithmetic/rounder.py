@@ -14,13 +14,12 @@ from mxsafe.rtl.arithmetic.bits import (
     cleared,
     leading_one,
     named,
+    noted,
     ones_below_leading,
     select,
     truncated,
 )
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0
 from mxsafe.products import WIDEST_SUM
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
     LARGEST_EXPONENT,
@@ -20,11 +20,8 @@ from mxsafe.rtl.arithmetic.float_steps import (
     round_and_pack,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.timing import Stages, Timed, stages_of
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.timing import Stages, Target, Timed, stages_of
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import within
 
 _FLOAT32_BIAS = 127
@@ -75,7 +72,7 @@ class ScalerConfiguration(Configuration):
     exponent_bits : int
         Bits of `block_exponent`: 9 of the sum of two bytes, or 10 where something is added to it.
     target : {"asic", "fpga"}
-        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
+        What the unit is built for, see `mxsafe.rtl.timing`.
     """
 
     width: Annotated[int, within(2, WIDEST_SUM)] = 22

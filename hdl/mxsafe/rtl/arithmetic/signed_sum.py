@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value
 
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.arithmetic.full_adders import FullAdders
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import place
 
 Term = tuple[Value, Value]

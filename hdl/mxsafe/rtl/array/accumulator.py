@@ -7,13 +7,11 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0, FP12_E4M7, FloatFormat
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.packing import Unpacker, fixed_point_bits, float_layout, require_plain
 from mxsafe.rtl.arithmetic.scaler import Scaler, block_exponent, is_nan_scale
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,15 +18,14 @@ from amaranth.lib import data
 
 from mxsafe.formats import FormatSet, has_special_codes
 from mxsafe.products import OperandFormats
-from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.bits import delayed
 from mxsafe.rtl.array.scale_distances import ScaleDistancesConfiguration
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.configuration import Configuration, Options
 from mxsafe.rtl.mac.operand import Side
 from mxsafe.rtl.mac.operand_decoder import LaneDecoderConfiguration
 from mxsafe.rtl.mac.special_codes import SpecialCodesConfiguration
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Options, Unit, place
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from mxsafe.formats import BF16
 from mxsafe.rtl.array.accumulator import BF16Accumulator, BF16AccumulatorConfiguration
 from mxsafe.rtl.array.arithmetic import BeatArithmetic
 from mxsafe.rtl.array.shape import UnitShape
-from mxsafe.rtl.configuration import describe
 from mxsafe.rtl.mac.bf16_mac import BF16Mac, BF16MacConfiguration
 from mxsafe.rtl.mac.operand import Side
+from mxsafe.rtl.unit import describe
 
 
 @dataclass(frozen=True, kw_only=True)

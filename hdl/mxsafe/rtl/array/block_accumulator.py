@@ -14,17 +14,13 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.products import WIDEST_SUM
-from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import any_of, delayed, gated_or, kept, named, noted, truncated
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
-from mxsafe.rtl.arithmetic.pipeline import delayed, kept
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler
-from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.timing import Timed, at, stages_of
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, Timed, at, stages_of
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Alike, about, require_integer, within
 
 
@@ -52,7 +48,7 @@ class BlockAccumulatorConfiguration(Configuration):
     exponent_bits : int
         Bits of `block_exponent`, see `Scaler`.
     target : {"asic", "fpga"}
-        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
+        What the unit is built for, see `mxsafe.rtl.timing`.
     carry_save : bool
         Halves are added with `plus`, and none is subtracted, as for an FPGA.
     groups : int

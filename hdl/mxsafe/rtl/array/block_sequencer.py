@@ -7,13 +7,10 @@ from typing import Annotated
 from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.pipeline import delayed, kept
+from mxsafe.rtl.arithmetic.bits import delayed, kept, named, noted
 from mxsafe.rtl.array.block_steps import count_steps, mark_starts
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike, require_integer, within
 
 Latency = Annotated[int, within(0, 256)]

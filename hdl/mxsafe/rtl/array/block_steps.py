@@ -5,9 +5,8 @@ Tested by `verif/rtl/array/test_block_sequencer.py`.
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.notes import noted
 
 
 def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) -> Value:

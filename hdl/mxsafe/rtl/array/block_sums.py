@@ -8,8 +8,7 @@ from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import named, noted
 
 
 def add_blocks(

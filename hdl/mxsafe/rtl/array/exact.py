@@ -10,10 +10,9 @@ from typing import Annotated, Any
 from amaranth.hdl import Module, Value
 
 from mxsafe.formats import FormatSet
-from mxsafe.rtl.arithmetic.bits import chosen, named
-from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
+from mxsafe.rtl.arithmetic.bits import chosen, delayed, named
+from mxsafe.rtl.arithmetic.pipeline import check_pipeline
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, block_exponent, is_nan_scale, scale_stages
-from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.block_accumulator import (
     BlockAccumulator,
@@ -40,7 +39,7 @@ from mxsafe.rtl.mac.operand_dot import (
     require_dsp,
     summed_together,
 )
-from mxsafe.rtl.timing import at, only_for
+from mxsafe.rtl.timing import Target, at, only_for
 from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, require_integer, within
 
@@ -76,7 +75,7 @@ class Exact(IntegerArithmetic):
         Multiply with ``*``, which FPGA tools map to DSP blocks, instead of by digits (see
         `mxsafe.rtl.arithmetic.radix4`); no matter for integer elements. By default for an FPGA.
     target : {"asic", "fpga"}
-        What the array is built for, see `mxsafe.rtl.arithmetic.target`.
+        What the array is built for, see `mxsafe.rtl.timing`.
     paired : bool, optional
         For an FPGA MACs of two rows share DSP blocks, see `PairedMultiplier`; by default where two
         products fit one.

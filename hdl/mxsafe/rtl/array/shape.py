@@ -5,7 +5,7 @@ Tested by `verif/rtl/array/test_systolic_array.py`.
 
 from dataclasses import dataclass, fields
 
-from mxsafe.rtl.configuration import Options
+from mxsafe.rtl.unit import Options
 from mxsafe.validation import Alike, AlikePower
 
 _MOST_PRODUCTS = 1 << 16

@@ -8,16 +8,13 @@ from amaranth.hdl import Cat, Module, ShapeLike, Value, unsigned
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named
-from mxsafe.rtl.arithmetic.pipeline import delayed, kept
+from mxsafe.rtl.arithmetic.bits import delayed, gated_or, kept, named, noted
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.array.arithmetic import Arithmetic, Completion, EnteredBeat
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import Alike
 
 

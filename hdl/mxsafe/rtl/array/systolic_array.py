@@ -8,24 +8,21 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, gated_or, named, truncated
-from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.bits import chosen, delayed, gated_or, named, noted, truncated
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.scale_distances import ScaleDistances
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.sub_matrix_unit import SubMatrixUnit, SubMatrixUnitConfiguration
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.special_codes import SpecialCodes
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.stream.code_unpacker import CodeUnpacker, operand_user
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,8 +11,8 @@ from amaranth.hdl import Cat, Module, Value
 
 from mxsafe.formats import E8M0
 from mxsafe.products import DEFAULT_INNER, DEFAULT_WINDOW
-from mxsafe.rtl.arithmetic.bits import chosen, named
-from mxsafe.rtl.arithmetic.pipeline import check_pipeline, delayed
+from mxsafe.rtl.arithmetic.bits import chosen, delayed, named
+from mxsafe.rtl.arithmetic.pipeline import check_pipeline
 from mxsafe.rtl.arithmetic.scaler import block_exponent, is_nan_scale
 from mxsafe.rtl.array.arithmetic import Completion, EnteredBeat
 from mxsafe.rtl.array.integer_arithmetic import IntegerArithmetic

@@ -14,13 +14,10 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0
 from mxsafe.products import LEAST_WINDOW, WIDEST_SUM, WIDEST_WINDOW
-from mxsafe.rtl.arithmetic.bits import gated_or, named
-from mxsafe.rtl.arithmetic.pipeline import delayed
+from mxsafe.rtl.arithmetic.bits import delayed, gated_or, named, noted
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Alike, about, within
 
 

@@ -6,14 +6,11 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.pipeline import delayed, kept
+from mxsafe.rtl.arithmetic.bits import delayed, kept, named, noted
 from mxsafe.rtl.array.block_sequencer import Latency
 from mxsafe.rtl.array.block_steps import count_steps, mark_starts
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike
 
 

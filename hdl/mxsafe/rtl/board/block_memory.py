@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member
 
-from mxsafe.rtl.arithmetic.bits import chosen, equals, named
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import chosen, equals, kept, named
 from mxsafe.rtl.board.ports import MemoryAccess
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE, Axi4, require_data_bits
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Long, require_positive_integer
 
 _BYTE = 8

@@ -14,8 +14,7 @@ from mxsafe.machine.frames import MOST_WORDS, REQUEST_HEADER_BYTES, REQUEST_MARK
 from mxsafe.rtl.arithmetic.bits import equals, named
 from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, CRC_WHOLE, crc_after
 from mxsafe.rtl.board.steps import Steps
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import within
 
 _BYTE = 8

@@ -13,8 +13,7 @@ from mxsafe.machine.frames import ANSWER_MARK, MOST_WORDS, WORD_BYTES
 from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named
 from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, crc_after
 from mxsafe.rtl.board.steps import Steps
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 
 _BYTE = 8
 

@@ -6,7 +6,7 @@ Tested by `verif/rtl/board/test_uart.py`.
 from dataclasses import dataclass
 from typing import Annotated
 
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.unit import Configuration
 from mxsafe.validation import within
 
 _LEAST_DIVISOR = 4

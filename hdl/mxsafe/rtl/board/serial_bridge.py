@@ -17,17 +17,15 @@ from mxsafe.machine.frames import (
     STATUSES,
     WORD_BYTES,
 )
-from mxsafe.rtl.arithmetic.bits import chosen, equals, named, update
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import chosen, equals, kept, named, update
 from mxsafe.rtl.board.frame_receiver import FrameReceiver, FrameReceiverConfiguration
 from mxsafe.rtl.board.frame_sender import FrameSender
 from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.board.steps import Steps
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import AxiLite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Long, within
 
 _BYTE = 8

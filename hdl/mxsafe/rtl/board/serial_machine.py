@@ -16,11 +16,10 @@ from mxsafe.rtl.board.line import Divisor
 from mxsafe.rtl.board.serial_bridge import SerialBridge, SerialBridgeConfiguration
 from mxsafe.rtl.board.uart_receiver import UartReceiver, UartReceiverConfiguration
 from mxsafe.rtl.board.uart_transmitter import UartTransmitter
-from mxsafe.rtl.configuration import Configuration, describe, part_of_name
 from mxsafe.rtl.machine.accelerator import Accelerator
 from mxsafe.rtl.machine.axi import sliced_axi
 from mxsafe.rtl.machine.sizes import differing_sizes
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, describe, part_of_name, place
 from mxsafe.validation import Long
 
 LIGHTS = {

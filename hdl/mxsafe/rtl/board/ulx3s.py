@@ -11,9 +11,8 @@ from amaranth.lib.wiring import In, Member, Out
 from mxsafe.machine.configuration import BOARD_MACHINE, MachineConfiguration
 from mxsafe.rtl.arithmetic.bits import named, update
 from mxsafe.rtl.board.serial_machine import SerialMachine
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Long, require_integer, require_positive_integer, within
 
 CRYSTAL_MHZ = 25

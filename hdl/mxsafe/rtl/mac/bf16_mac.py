@@ -11,14 +11,12 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import BF16
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float_steps import INFINITY
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.scaler import Scaler
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import AlikePower
 
 _FIELDS = BF16.fields

@@ -8,11 +8,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import IntFormat, MXFormat, element_format, has_special_codes
-from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.mac.special_codes import is_special
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -21,19 +21,17 @@ from mxsafe.rtl.arithmetic.bits import (
     gated_or,
     leading_one,
     named,
+    noted,
     select,
     truncated,
 )
 from mxsafe.rtl.arithmetic.dsp_multiplier import DSP_BITS, DspMultiplier, DspMultiplierConfiguration
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.radix4 import multiply, multiply_in_chains
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.timing import Timed, at
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.timing import Target, Timed, at
+from mxsafe.rtl.unit import Configuration, Unit, place
 
 DSP_PLACES = ("operands", "multiplied", "significands")
 """Where a `DspMultiplier` has its registers, and where look-up tables may have some."""

@@ -16,13 +16,11 @@ from mxsafe.formats import (
     MXFormat,
     has_special_codes,
 )
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Alike
 
 

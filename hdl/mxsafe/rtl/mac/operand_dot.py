@@ -9,7 +9,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.products import OperandFormats
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.arithmetic.signed_sum import (
     Term,
@@ -19,8 +19,6 @@ from mxsafe.rtl.arithmetic.signed_sum import (
     add_pairs_with_carry,
     add_without_carries,
 )
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.multiplier import (
     DSP_PLACES,
     OperandMultiplier,
@@ -31,9 +29,8 @@ from mxsafe.rtl.mac.multiplier import (
     product_places,
 )
 from mxsafe.rtl.mac.operand import SIDES, operand_layout
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.timing import Timed, at, only_for
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.timing import Target, Timed, at, only_for
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two, within
 
 _NARROW_PRODUCT = 24
@@ -71,7 +68,7 @@ class OperandDotConfiguration(Configuration):
     reset : bool
         Whether the registers are reset.
     target : {"asic", "fpga"}
-        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
+        What the unit is built for, see `mxsafe.rtl.timing`.
     paired : bool
         For an FPGA products of significands come from outside, see `PairedMultiplier`.
     together : int, optional

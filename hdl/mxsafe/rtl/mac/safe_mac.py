@@ -9,20 +9,17 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat
 from mxsafe.products import OperandFormats
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.arithmetic.packing import Packer, float_layout
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband, check_pipeline
 from mxsafe.rtl.arithmetic.rounder import Rounder
 from mxsafe.rtl.arithmetic.signed_sum import Term, add
-from mxsafe.rtl.arithmetic.target import Target, spread
-from mxsafe.rtl.configuration import Configuration, describe
 from mxsafe.rtl.mac.multiplier import DSP_PLACES, RoundingMultiplier, block_registers
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at, spread
+from mxsafe.rtl.unit import Configuration, Part, Unit, describe, place
 from mxsafe.validation import AlikePower
 
 
@@ -61,7 +58,7 @@ class SafeMacConfiguration(Configuration):
         The partial sum of codes for NaN and Inf is any number, and there is no `nan`; no matter for
         formats without such codes.
     target : {"asic", "fpga"}
-        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
+        What the unit is built for, see `mxsafe.rtl.timing`.
     """
 
     formats: OperandFormats

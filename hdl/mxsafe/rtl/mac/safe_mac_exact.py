@@ -14,15 +14,13 @@ from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain, add_resolved
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.multiplier import block_registers, product_places
 from mxsafe.rtl.mac.operand import SIDES, factor_of
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.operand_dot import OperandDot
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
-from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import AlikePower, about
 
 
@@ -47,7 +45,7 @@ class SafeMacExactConfiguration(Configuration):
         `mxsafe.rtl.arithmetic.radix4`), by default for an FPGA; no matter for integer elements. For
         an FPGA without DSP blocks False: products are then made of look-up tables and carry chains.
     target : {"asic", "fpga"}
-        What the unit is built for, see `mxsafe.rtl.arithmetic.target`.
+        What the unit is built for, see `mxsafe.rtl.timing`.
     """
 
     formats: OperandFormats

@@ -18,6 +18,7 @@ from mxsafe.rtl.arithmetic.bits import (
     cleared,
     leading_one,
     named,
+    noted,
     ones_below_leading,
     select,
     truncated,
@@ -25,9 +26,8 @@ from mxsafe.rtl.arithmetic.bits import (
 from mxsafe.rtl.arithmetic.packing import count_ones, fixed_point_bits
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.arithmetic.signed_sum import Term, add_in_a_chain
-from mxsafe.rtl.arithmetic.target import Place
 from mxsafe.rtl.mac.multiplier import DSP_PLACES, FactorsInStages, RoundingMultiplierConfiguration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.timing import Place
 
 _FACTORS = tuple(map(Place, DSP_PLACES, (3.5, 4.5, 3)))
 _PRODUCT = (

@@ -11,10 +11,8 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat, IntFormat, MXFormat, element_format
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.bits import named, noted
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike
 
 

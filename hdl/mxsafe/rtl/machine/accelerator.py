@@ -7,10 +7,10 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib.wiring import Member, Out, connect, flipped
 
 from mxsafe.machine.description import COUNTERS
+from mxsafe.rtl.arithmetic.bits import noted
 from mxsafe.rtl.machine.accelerator_core import AcceleratorCore, AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.axi import Axi4
 from mxsafe.rtl.machine.control.registers import Registers
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Part, Unit, place
 
 _ASKED = ("start", "program_base", "program_length", "base", "stop")

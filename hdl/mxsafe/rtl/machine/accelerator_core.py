@@ -13,7 +13,7 @@ from amaranth.lib.wiring import In, Member, Out, connect
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import QUEUES
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, Axi4, sliced_axi
 from mxsafe.rtl.machine.buffers.operand_buffer import OperandBuffer, OperandBufferConfiguration
@@ -32,7 +32,6 @@ from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import ERROR_BITS
 from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.timing import at, domain

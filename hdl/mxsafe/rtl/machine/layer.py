@@ -10,21 +10,18 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet, MXFormat
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import gated_or, kept, named, noted, truncated
 from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.machine.result_stages import checked_stages, stage_unit
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.converter import BeatBlocks, Converter
 from mxsafe.rtl.stream.operand_packer import OperandPacker
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.rtl.vector.activation import ACTIVATIONS
 from mxsafe.validation import about, one_of, require_one_of
 

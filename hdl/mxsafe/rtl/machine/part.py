@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.ports import KINDS
+from mxsafe.rtl.timing import Target
+from mxsafe.rtl.unit import Configuration
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -16,7 +16,7 @@ from mxsafe.machine.configuration import (
     MachineConfiguration,
     resized,
 )
-from mxsafe.rtl.configuration import part_of_name
+from mxsafe.rtl.unit import part_of_name
 
 _KNOWN = {"functions": FUNCTIONS, "reductions": REDUCTIONS, "conversions": CONVERSIONS}
 """Allowed entries of each list of a `MachineConfiguration`."""

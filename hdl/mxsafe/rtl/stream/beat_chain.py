@@ -8,10 +8,8 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import gated_or
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.bits import gated_or, noted
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import PositiveInteger, within
 
 MOST_STAGES = 8

@@ -7,8 +7,7 @@ from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import PositiveInteger
 
 

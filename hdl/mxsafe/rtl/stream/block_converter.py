@@ -11,11 +11,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
-from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import converted_beat
@@ -24,8 +20,8 @@ from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay
-from mxsafe.rtl.timing import at, only_for
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at, only_for
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Alike, within
 
 SHAPES = ("blocks", "tiles")
@@ -57,7 +53,7 @@ class BlockConverterConfiguration(Configuration):
     tile : int
         Beats of a tile, and its lanes, which divide the width.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+        What it is built for, see `mxsafe.rtl.timing`.
     paced : bool
         Two beats come two cycles apart at least: its register slices have one place each. It gives
         a beat every second cycle then. For an FPGA alone.

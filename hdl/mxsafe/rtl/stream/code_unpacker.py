@@ -11,12 +11,10 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FormatSet
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import operand_beat
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike
 
 

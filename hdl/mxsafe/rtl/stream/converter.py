@@ -10,9 +10,14 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
-from mxsafe.rtl.arithmetic.bits import any_of, leading_one, named, ones_below_leading, truncated
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import (
+    any_of,
+    leading_one,
+    named,
+    noted,
+    ones_below_leading,
+    truncated,
+)
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_chain import MOST_STAGES, BeatChain
@@ -20,7 +25,7 @@ from mxsafe.rtl.stream.beats import converted_beat
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import Alike, require_positive_integer
 
 Block = int | tuple[int, int]

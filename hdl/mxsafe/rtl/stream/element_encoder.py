@@ -10,11 +10,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import IntFormat, MXFormat
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.stream.alignment import Alignment
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 
 
 @dataclass(frozen=True, kw_only=True)

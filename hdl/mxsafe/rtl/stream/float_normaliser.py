@@ -8,11 +8,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import SCALAR_FORMATS, FloatFormat, MXFormat
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.stream.alignment import Alignment
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import require_one_of
 
 SOURCES = {"float32": "fp32", "bfloat16": "bf16"}

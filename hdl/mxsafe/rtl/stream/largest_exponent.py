@@ -7,11 +7,9 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.bits import named, noted
+from mxsafe.rtl.timing import Target
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike
 
 
@@ -26,7 +24,7 @@ class LargestExponentConfiguration(Configuration):
     bits : int
         Bits of each.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+        What it is built for, see `mxsafe.rtl.timing`.
     """
 
     count: Alike = 17

@@ -9,10 +9,9 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import BF16
 from mxsafe.rtl.arithmetic.bfloat16 import rounded_to_bfloat16
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import converted_beat
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike
 
 

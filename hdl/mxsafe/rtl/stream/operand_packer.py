@@ -8,13 +8,10 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import FloatFormat, MXFormat
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import kept, named, noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beats import converted_beat, operand_beat
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike, AlikePower, PositiveInteger
 
 

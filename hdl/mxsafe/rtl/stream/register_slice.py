@@ -9,8 +9,7 @@ from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import PositiveInteger
 
 

@@ -7,14 +7,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory
-from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo
 
 
@@ -42,7 +39,7 @@ class RowReplayConfiguration(Configuration):
     may_stream : bool
         Whether beats can leave as they come.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA it stands behind a
+        What it is built for, see `mxsafe.rtl.timing`. For an FPGA it stands behind a
         register slice: what the reset clears there need not be kept away here, and what is known of
         a row goes through a register.
     """

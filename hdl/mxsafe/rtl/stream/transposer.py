@@ -7,11 +7,9 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike
 
 

@@ -7,10 +7,8 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.arithmetic.bits import delayed, named
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.rtl.vector.function_lane import (
     FUNCTIONS,
     FunctionLane,

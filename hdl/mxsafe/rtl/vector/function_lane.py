@@ -22,7 +22,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, signed, unsigned
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe import tables
-from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named, truncated
+from mxsafe.rtl.arithmetic.bits import any_of, delayed, equals, gated_or, named, truncated
 from mxsafe.rtl.arithmetic.float_steps import (
     CANONICAL_NAN,
     EXPONENT_BITS,
@@ -30,9 +30,8 @@ from mxsafe.rtl.arithmetic.float_steps import (
     MANTISSA_BITS,
     leading_one_and_zeros,
 )
-from mxsafe.rtl.arithmetic.pipeline import Pipeline, delayed
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.rtl.vector.lane_front import FIELD_BITS, FRONT, POWERS, ROOTS, front_of
 from mxsafe.rtl.vector.polynomial import (
     columns,

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Member, Out
 
+from mxsafe.rtl.arithmetic.bits import delayed, kept
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
-from mxsafe.rtl.arithmetic.pipeline import delayed, kept
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import at, stages_of
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.timing import Target, at, stages_of
+from mxsafe.rtl.unit import Configuration, Unit, place
 
 _UNITS = {"multiply_stages": "Float32Multiplier", "add_stages": "Float32Adder"}
 
@@ -31,7 +29,7 @@ class MultiplyAddConfiguration(Configuration):
     late_addend : bool
         With both: the addend comes a cycle before its product is there, instead of with `x`.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+        What it is built for, see `mxsafe.rtl.timing`.
 
     Raises
     ------

@@ -8,16 +8,13 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, update
+from mxsafe.rtl.arithmetic.bits import kept, named, update
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplay
-from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.rtl.vector.normalise_row import NormaliseRow
 from mxsafe.rtl.vector.row_lane import RowLane, lane_ports
@@ -63,7 +60,7 @@ class NormaliseCoreConfiguration(Configuration):
     grade : {"compact", "fine"}
         How exact results are, see `mxsafe.model.normalisation.normalise`.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+        What it is built for, see `mxsafe.rtl.timing`.
 
     Raises
     ------

@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, truncated, update
+from mxsafe.rtl.arithmetic.bits import any_of, gated_or, kept, named, truncated, update
 from mxsafe.rtl.arithmetic.carry_save import carry_save
 from mxsafe.rtl.arithmetic.float_steps import (
     EXPONENT_BITS,
@@ -16,10 +16,8 @@ from mxsafe.rtl.arithmetic.float_steps import (
     normalise,
     pack_special,
 )
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.rtl.vector.row_lane import BASE_BITS, EARLY_BITS
 from mxsafe.tables import Grade
 from mxsafe.tables.normalise import MOST_VALUES, WIDTHS, NormaliseWidths

@@ -12,7 +12,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
+from mxsafe.rtl.arithmetic.bits import kept, named, truncated
 from mxsafe.rtl.arithmetic.digit_product import Digit, Factors, constant_of, digits_of, sum_of_rows
 from mxsafe.rtl.arithmetic.float_steps import (
     CANONICAL_NAN,
@@ -20,11 +20,9 @@ from mxsafe.rtl.arithmetic.float_steps import (
     LARGEST_EXPONENT,
     MANTISSA_BITS,
 )
-from mxsafe.rtl.arithmetic.pipeline import Pipeline, kept
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.pipeline import Pipeline
+from mxsafe.rtl.timing import Target, at
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.rtl.vector.polynomial import polynomial
 from mxsafe.tables import Grade, normalise, softmax
 from mxsafe.tables.normalise import NormaliseWidths

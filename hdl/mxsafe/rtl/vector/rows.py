@@ -8,17 +8,14 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
-from mxsafe.rtl.arithmetic.bits import named, update
+from mxsafe.rtl.arithmetic.bits import kept, named, update
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.stream.axi_stream import AxiStream, joined
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
-from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfiguration
 from mxsafe.rtl.vector.row_lane import RowLane
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore, SoftmaxCoreConfiguration
@@ -81,7 +78,7 @@ class RowsConfiguration(Configuration):
     grade : {"compact", "fine"}
         How exact it is, see `mxsafe.model.softmax` and `mxsafe.model.normalisation`.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+        What it is built for, see `mxsafe.rtl.timing`.
     """
 
     lanes: Alike = 16

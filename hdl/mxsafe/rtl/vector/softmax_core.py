@@ -7,8 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
-from mxsafe.rtl.arithmetic.pipeline import delayed, kept
+from mxsafe.rtl.arithmetic.bits import chosen, delayed, kept, named, truncated
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Part, Unit, place
 from mxsafe.rtl.vector.row_lane import (

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.timing import Target
+from mxsafe.rtl.unit import Configuration
 from mxsafe.tables import Grade
 from mxsafe.tables.softmax import WIDTHS, SoftmaxWidths
 from mxsafe.validation import Alike
@@ -43,7 +43,7 @@ class SoftmaxPartConfiguration(Configuration):
     grade : {"compact", "fine"}
         How exact it is, see `mxsafe.model.softmax`.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`: for an FPGA with more registers.
+        What it is built for, see `mxsafe.rtl.timing`: for an FPGA with more registers.
     """
 
     stages_for: ClassVar[Mapping[Target, tuple[str, ...]]]

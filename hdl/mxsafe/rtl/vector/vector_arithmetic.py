@@ -8,12 +8,10 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, equals, named
-from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import chosen, delayed, equals, named
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from mxsafe.validation import Alike
 

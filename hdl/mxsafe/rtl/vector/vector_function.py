@@ -7,11 +7,9 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.pipeline import delayed
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import delayed, named
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
 from mxsafe.validation import Count
 

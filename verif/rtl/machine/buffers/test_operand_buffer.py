@@ -2,8 +2,8 @@
 
 import pytest
 
-from mxsafe.rtl.arithmetic.target import Target
 from mxsafe.rtl.machine.buffers.operand_buffer import OperandBuffer
+from mxsafe.rtl.timing import Target
 from verif.rtl.machine.buffers.buffer_checks import check_operand_buffer
 from verif.support.tests import refused, typical
 from verif.support.units import generated, published

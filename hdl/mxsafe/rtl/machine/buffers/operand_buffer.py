@@ -7,15 +7,11 @@ from typing import Any
 from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib.wiring import In, Member
 
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import kept, named, noted
 from mxsafe.rtl.machine.ports import BufferWrite, MemoryRead
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
-from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at, held
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import AlikePower, PositiveInteger
 
 WRITERS = ("vector", "load")

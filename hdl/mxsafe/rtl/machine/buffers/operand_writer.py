@@ -8,17 +8,15 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine import description
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGenerator,
     RowAddressGeneratorConfiguration,
 )
 from mxsafe.rtl.machine.ports import KINDS, WIDTHS, BufferWrite
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import PositiveInteger
 
 TARGETS = tuple(description.TARGETS.members)

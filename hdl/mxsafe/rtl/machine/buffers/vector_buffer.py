@@ -8,14 +8,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member
 
-from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named, noted
 from mxsafe.rtl.machine.ports import BufferRead, BufferWrite
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory
-from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at, held
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
 READERS = ("x", "y", "store")
@@ -36,7 +33,7 @@ class VectorBufferConfiguration(Configuration):
     bank_depth : int
         Beats of each, a power of two, at least 2.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+        What it is built for, see `mxsafe.rtl.timing`.
     """
 
     columns: Alike = 16

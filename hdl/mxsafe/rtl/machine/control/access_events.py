@@ -10,9 +10,8 @@ from amaranth.hdl import Module, Mux, Value
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, counted_accesses
-from mxsafe.rtl.arithmetic.bits import any_of, equals, named
+from mxsafe.rtl.arithmetic.bits import any_of, equals, named, noted
 from mxsafe.rtl.machine.control.registers import ACCESS_BITS
-from mxsafe.rtl.notes import noted
 
 _HALVES = 2
 """Memories side by side of a buffer: of words of a vector beat, or of scale entries of a word."""

@@ -11,12 +11,10 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import DESCRIPTOR_BITS, ERRORS, HEADER_BITS, QUEUES
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.machine.ports import EnginePort
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import Alike, PositiveInteger
 
 PAYLOAD_BITS = DESCRIPTOR_BITS - HEADER_BITS

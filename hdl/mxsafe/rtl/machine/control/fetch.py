@@ -9,20 +9,16 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import DESCRIPTOR_BITS, DESCRIPTOR_BYTES, ERRORS
-from mxsafe.rtl.arithmetic.bits import named, truncated, update
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated, update
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.descriptor_check import (
     DescriptorCheck,
     DescriptorCheckConfiguration,
 )
 from mxsafe.rtl.machine.ports import ERROR_BITS, RUN_BITS
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.beat_memory import BeatMemory
-from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at, held
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 
 NUMBER_BITS = 32
 """Bits of the length of a program, and of a descriptor's number."""

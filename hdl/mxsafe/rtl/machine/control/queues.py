@@ -17,18 +17,15 @@ from mxsafe.machine.description import (
     QUEUES,
     TOKEN_BITS,
 )
-from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import any_of, gated_or, named, noted
 from mxsafe.rtl.machine.control.descriptor_queue import (
     PAYLOAD_BITS,
     DescriptorQueue,
     DescriptorQueueConfiguration,
 )
 from mxsafe.rtl.machine.ports import ERROR_BITS, EnginePort
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.timing import Target, at, held
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import Alike, PositiveInteger, require_integer
 
 GEMM = QUEUES.index("gemm")
@@ -61,7 +58,7 @@ class QueuesConfiguration(Configuration):
     number_bits : int
         Bits of a descriptor's number.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+        What it is built for, see `mxsafe.rtl.timing`.
     """
 
     depth: Alike = 8

@@ -19,14 +19,12 @@ from mxsafe.machine.description import (
     counted_accesses,
     registers_of,
 )
-from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, truncated, update
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, kept, named, noted, truncated, update
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, AxiLite
 from mxsafe.rtl.machine.control.fetch import NUMBER_BITS
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import ERROR_BITS
 from mxsafe.rtl.machine.sizes import shortest
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit
 

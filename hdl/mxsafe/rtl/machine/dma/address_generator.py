@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated, update
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated, update
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import PositiveInteger
 
 

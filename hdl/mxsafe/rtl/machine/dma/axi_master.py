@@ -5,13 +5,12 @@ Tested by `verif/rtl/machine/dma/test_axi_reader.py`.
 
 from dataclasses import dataclass
 
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst, require_data_bits
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue
 from mxsafe.rtl.machine.ports import RUN_BITS
-from mxsafe.rtl.unit import Part
+from mxsafe.rtl.timing import Target
+from mxsafe.rtl.unit import Configuration, Part
 from mxsafe.validation import PowerOfTwo, about
 
 
@@ -30,7 +29,7 @@ class AxiMasterConfiguration(Configuration):
     bursts : int
         Most bursts outstanding, a power of two.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+        What it is built for, see `mxsafe.rtl.timing`.
     """
 
     word_bytes: PowerOfTwo = 32

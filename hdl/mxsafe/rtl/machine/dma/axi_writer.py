@@ -7,13 +7,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
 from mxsafe.rtl.machine.axi import Axi4Write, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Unit, place
 

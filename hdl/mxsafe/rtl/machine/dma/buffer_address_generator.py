@@ -10,13 +10,10 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated, update
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated, update
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator
 from mxsafe.rtl.machine.ports import WIDTHS
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import AlikePower
 
 _LOOPS = (0, 1, 2, 3)

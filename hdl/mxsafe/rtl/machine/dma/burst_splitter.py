@@ -7,14 +7,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.register_slice import sliced
-from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.timing import Target, at
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 

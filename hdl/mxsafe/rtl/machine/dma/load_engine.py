@@ -8,7 +8,7 @@ from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
-from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named, update
+from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named, noted, update
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
@@ -18,7 +18,6 @@ from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer, TileTranspose
 from mxsafe.rtl.machine.dma.wide_transposer import WideTransposer, WideTransposerConfiguration
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Part, Unit, place

@@ -7,14 +7,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
 from mxsafe.rtl.machine.ports import RUN_BITS, WIDTHS
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import PowerOfTwo
 
 _LOOPS = (1, 2, 3)

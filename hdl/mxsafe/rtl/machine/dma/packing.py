@@ -10,8 +10,7 @@ from amaranth.lib import data
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import PACKING
-from mxsafe.rtl.arithmetic.bits import any_of, equals, named
-from mxsafe.rtl.notes import noted
+from mxsafe.rtl.arithmetic.bits import any_of, equals, named, noted
 
 
 class Parts:

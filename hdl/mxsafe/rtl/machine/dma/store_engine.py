@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.description import ERRORS, STORE_BUFFERS
 from mxsafe.rtl.arithmetic.bfloat16 import rounded_to_bfloat16
-from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, update
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, noted, update
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
@@ -17,7 +17,6 @@ from mxsafe.rtl.machine.dma.memory_address_generator import MEMORY_FIELDS, Memor
 from mxsafe.rtl.machine.dma.packing import Parts
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferRead, EnginePort, MemoryRead
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import RegisterSlice
 from mxsafe.rtl.timing import at, held

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.bits import chosen, named, noted, truncated
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 

@@ -7,11 +7,8 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import equals, gated_or, named, update
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.configuration import Configuration
-from mxsafe.rtl.notes import noted
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.arithmetic.bits import equals, gated_or, kept, named, noted, update
+from mxsafe.rtl.unit import Configuration, Unit
 
 _ROWS = (8, 16)
 _MOST_ROWS = 16

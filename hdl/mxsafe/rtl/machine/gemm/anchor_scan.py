@@ -11,13 +11,11 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0
-from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.gemm.strip_walk import strip_address
 from mxsafe.rtl.machine.part import PartConfiguration
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.unit import Unit
 
 _GEMM = descriptor_layout("gemm")

@@ -9,8 +9,7 @@ from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ERRORS
-from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import chosen, kept, named, noted, truncated
 from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.bf16 import Bf16
 from mxsafe.rtl.array.exact import Exact
@@ -24,7 +23,6 @@ from mxsafe.rtl.machine.gemm.operand_feed import OperandFeed
 from mxsafe.rtl.machine.gemm.result_rows import ResultRows
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import EnginePort, MemoryRead
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, held

@@ -8,14 +8,12 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.rtl.arithmetic.bits import any_of, named, truncated, update
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import any_of, kept, named, noted, truncated, update
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.gemm.anchor_scan import AnchorScan, AnchorScanConfiguration
 from mxsafe.rtl.machine.gemm.strip_walk import strip_address
 from mxsafe.rtl.machine.part import PartConfiguration
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Unit, place
 

@@ -8,15 +8,12 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.ports import BufferWrite
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.timing import Target, at, held
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import Alike, within
 
 _GEMM = descriptor_layout("gemm")
@@ -44,7 +41,7 @@ class ResultRowsConfiguration(Configuration):
     under_way : int
         Most descriptors whose rows are not all written.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`. For an FPGA what
+        What it is built for, see `mxsafe.rtl.timing`. For an FPGA what
         says where a row goes comes from registers, and rows must come at least three cycles apart.
     """
 

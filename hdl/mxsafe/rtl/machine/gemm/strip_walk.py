@@ -5,10 +5,8 @@ Tested by `verif/rtl/machine/gemm/test_operand_feed.py`.
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
 from mxsafe.rtl.mac.operand import Side
-from mxsafe.rtl.notes import noted
 
 
 def strip_address(

@@ -7,14 +7,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, equals, named, truncated
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import chosen, equals, kept, named, noted, truncated
 from mxsafe.rtl.machine.ports import WIDTHS
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import AlikePower, PositiveInteger, PowerOfTwo
 
 

@@ -7,18 +7,15 @@ from typing import Annotated
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import named, truncated
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
 from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGenerator,
     RowAddressGeneratorConfiguration,
 )
 from mxsafe.rtl.machine.ports import WIDTHS, BufferRead
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Configuration, Unit, place
 from mxsafe.validation import PositiveInteger, within
 
 _MOST_AHEAD = 8

@@ -11,14 +11,12 @@ from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.vector.beat_parts import BeatJoiner, BeatSplitter
 from mxsafe.rtl.machine.vector.vector_chain import AFFINE, VectorChain, VectorChainConfiguration
 from mxsafe.rtl.stream.axi_stream import AxiStream, joined
 from mxsafe.rtl.stream.register_slice import sliced
-from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at, held
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.validation import AlikePower, about
 
 

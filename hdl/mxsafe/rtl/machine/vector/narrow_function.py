@@ -10,12 +10,10 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
-from mxsafe.rtl.arithmetic.bits import chosen, named
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import chosen, named, noted
 from mxsafe.rtl.machine.vector.beat_parts import BeatJoiner
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.validation import AlikePower
 

@@ -7,15 +7,11 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, named, truncated
-from mxsafe.rtl.arithmetic.pipeline import kept
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
+from mxsafe.rtl.arithmetic.bits import chosen, kept, named, noted, truncated
 from mxsafe.rtl.machine.ports import WIDTHS
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.timing import Target, at
+from mxsafe.rtl.unit import Configuration, Unit
 from mxsafe.validation import AlikePower
 
 

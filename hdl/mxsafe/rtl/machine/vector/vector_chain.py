@@ -9,13 +9,11 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import any_of, chosen, equals, gated_or, named
-from mxsafe.rtl.arithmetic.target import Target
-from mxsafe.rtl.configuration import Configuration
 from mxsafe.rtl.machine.vector.narrow_function import NarrowFunction, NarrowFunctionConfiguration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.register_slice import sliced
-from mxsafe.rtl.timing import at, domain, held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.timing import Target, at, domain, held
+from mxsafe.rtl.unit import Configuration, Part, Unit, place
 from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.rtl.vector.function_lane import FUNCTIONS, check_functions, most_stages, short_name
 from mxsafe.rtl.vector.lane_front import POWERS, ROOTS
@@ -66,7 +64,7 @@ class VectorChainConfiguration(Configuration):
     grade : {"compact", "fine"}
         How exact functions, softmax and norms are.
     target : {"asic", "fpga"}
-        What it is built for, see `mxsafe.rtl.arithmetic.target`.
+        What it is built for, see `mxsafe.rtl.timing`.
     """
 
     unnamed = frozenset({"functions"})

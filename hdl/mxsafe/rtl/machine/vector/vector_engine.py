@@ -11,8 +11,7 @@ from amaranth.lib.wiring import In, Member, Out, connect, flipped
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, FOLLOWING, REDUCTION, SWEEP
-from mxsafe.rtl.arithmetic.bits import named, update
-from mxsafe.rtl.arithmetic.pipeline import kept
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, update
 from mxsafe.rtl.machine.buffers.operand_writer import FIELDS, TARGETS, OperandWriter
 from mxsafe.rtl.machine.dma.row_address_generator import RowAddressGenerator
 from mxsafe.rtl.machine.part import PartConfiguration
@@ -21,7 +20,6 @@ from mxsafe.rtl.machine.vector.beat_reader import BeatReader, BeatReaderConfigur
 from mxsafe.rtl.machine.vector.folded_chain import FoldedChain, FoldedChainConfiguration
 from mxsafe.rtl.machine.vector.second_operand import SecondOperand
 from mxsafe.rtl.machine.vector.vector_chain import VectorChain, VectorChainConfiguration
-from mxsafe.rtl.notes import noted
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.block_converter import BlockConverter, BlockConverterConfiguration
 from mxsafe.rtl.stream.number_rounder import NumberRounder, NumberRounderConfiguration
