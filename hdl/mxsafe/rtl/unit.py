@@ -251,6 +251,8 @@ class Configuration(Options):
         return {}
 
 
+Ports = Mapping[str, wiring.Member]
+"""Ports of a unit by name, in their order."""
 C = TypeVar("C", bound=Configuration)
 
 
@@ -299,7 +301,7 @@ class Unit(wiring.Component, Generic[C]):
         """Class of the unit's configuration."""
         return cls._configuration
 
-    def ports(self) -> Mapping[str, wiring.Member]:
+    def ports(self) -> Ports:
         """Ports of the unit, apart from ``clk`` and ``rst``."""
         raise NotImplementedError
 

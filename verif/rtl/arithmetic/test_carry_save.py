@@ -1,15 +1,14 @@
 """Sums without a chain of carries: the two numbers that are left have the sum of all."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from amaranth.hdl import Module as Logic
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.carry_save import carry_save
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from verif.support.checkers import assert_equal
 from verif.support.simulators import lint, run_lockstep
 from verif.support.units import generated
@@ -30,7 +29,7 @@ class SumConfiguration(Configuration):
 class Sum(Unit[SumConfiguration]):
     """A sum of numbers between ports, each shifted further than the one before."""
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         width = config.width
         return {

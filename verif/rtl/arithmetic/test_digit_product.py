@@ -1,16 +1,15 @@
 """Products without low columns: rows cut one by one, as the model of normalisation has them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from amaranth.hdl import Const
 from amaranth.hdl import Module as Logic
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.digit_product import Factors, constant_of, digits_of, sum_of_rows
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from verif.support.checkers import assert_equal
 from verif.support.simulators import lint, run_lockstep
 from verif.support.units import generated
@@ -31,7 +30,7 @@ class ProductConfiguration(Configuration):
 class Product(Unit[ProductConfiguration]):
     """A truncated product between ports."""
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         a, b = self.config.a_bits, self.config.b_bits
         return {"a": In(a), "b": In(b), "product": Out(a + b - self.config.cut)}
 

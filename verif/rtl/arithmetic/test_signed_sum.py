@@ -1,16 +1,15 @@
 """Sums of terms that may be negated: those without a chain of carries."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from amaranth.hdl import Module as Logic
 from amaranth.hdl import signed
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.signed_sum import add_without_carries
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from verif.support.checkers import assert_equal
 from verif.support.simulators import lint, run_lockstep
 from verif.support.units import generated
@@ -29,7 +28,7 @@ class SumConfiguration(Configuration):
 class Sum(Unit[SumConfiguration]):
     """A sum of terms between ports, as two numbers and two carries."""
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         terms, bits = self.config.terms, self.config.bits
         return {
             "values": In(terms * bits),

@@ -1,16 +1,15 @@
 """Tables in hardware against their model: every segment, with and without registers."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from amaranth.hdl import Const, Module
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe import tables
 from mxsafe.model.polynomial import evaluate
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.rtl.vector.polynomial import BOUNDARY, polynomial, result_shape
 from verif.rtl.vector.function_checks import source_rows
 from verif.support.checkers import assert_equal
@@ -42,7 +41,7 @@ class Polynomial(Unit[PolynomialConfiguration]):
     def table(self) -> tables.Table:
         return tables.load(self.config.table)
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {
             **({"en": In(1)} if self.config.pipeline else {}),
             "segment": In(self.table.index_bits),

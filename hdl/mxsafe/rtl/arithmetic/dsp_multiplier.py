@@ -1,13 +1,12 @@
 """A multiplier with registers inside, as the DSP blocks of FPGAs have them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Module, Signal, signed, unsigned
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import noted
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 DSP_BITS = 18
 """Bits of a factor: those of ECP5; of Xilinx 7 the wider factor has more."""
@@ -53,7 +52,7 @@ class DspMultiplier(Unit[DspMultiplierConfiguration]):
         Their product.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         shape = signed if self.config.signed else unsigned
         factor, product = shape(DSP_BITS), shape(2 * DSP_BITS)
         return {"en": In(1), "a": In(factor), "b": In(factor), "product": Out(product)}

@@ -1,10 +1,9 @@
 """IEEE 754 binary32 addition."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.arithmetic.float_steps import (
@@ -20,7 +19,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.timing import Target, only_for, stages_of
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 
@@ -102,7 +101,7 @@ class Float32Adder(Unit[Float32AdderConfiguration]):
     What was tried is in ``docs/experiments.md``.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         enable = {"en_last": In(1)} if config.pipeline else {}
         if config.latency > 1:

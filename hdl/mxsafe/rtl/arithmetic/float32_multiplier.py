@@ -1,10 +1,9 @@
 """IEEE 754 binary32 multiplication."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.arithmetic.carry_save import carry_save
@@ -25,7 +24,7 @@ from mxsafe.rtl.arithmetic.radix4 import (
     upper_triple,
 )
 from mxsafe.rtl.timing import Target, stages_of
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 
 _PRECISION = MANTISSA_BITS + 1
 _PRODUCT_BITS = 2 * _PRECISION
@@ -92,7 +91,7 @@ class Float32Multiplier(Unit[Float32MultiplierConfiguration]):
     What was tried is in ``docs/experiments.md``.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         enable = {"en": In(1)} if self.config.pipeline else {}
         return {**enable, "a": In(32), "b": In(32), "product": Out(32)}
 

@@ -1,16 +1,15 @@
 """A floating-point adder of the adder tree's format, with packed ports."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Module, Mux
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FP12_E4M7, FloatFormat
 from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.arithmetic.packing import Packer, Unpacker, float_layout, require_plain
 from mxsafe.rtl.arithmetic.signed_sum import add
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +52,7 @@ class FPAdder(Unit[FPAdderConfiguration]):
         sum of four MXSF products gets there, so the SAFE-MAC has no such gates.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         layout = float_layout(self.config.sum_format)
         return {"a": In(layout), "b": In(layout), "sum": Out(layout)}
 

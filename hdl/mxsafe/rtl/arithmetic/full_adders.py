@@ -1,13 +1,12 @@
 """Full adders side by side: three numbers become two, without a chain of carries."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Module
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import noted
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 FULL_ADDERS = "full_adders"
@@ -41,7 +40,7 @@ class FullAdders(Unit[FullAddersConfiguration]):
         Two numbers of the same sum; a carry weighs twice as much.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         bits = self.config.bits
         return {
             **{name: In(bits) for name in ("a", "b", "c")},

@@ -3,12 +3,11 @@
 Tested by `verif/rtl/arithmetic/test_fp_adder.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat
 from mxsafe.rtl.arithmetic.bits import (
@@ -19,7 +18,7 @@ from mxsafe.rtl.arithmetic.bits import (
     select,
     truncated,
 )
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 
 def float_layout(fmt: FloatFormat) -> data.StructLayout:
@@ -89,7 +88,7 @@ class Unpacker(Unit[UnpackerConfiguration]):
         A multiple of the smallest subnormal (FP12: 22 bits, quantum ``2^-18``).
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         sum_format = self.config.sum_format
         return {
             "code": In(float_layout(sum_format)),
@@ -130,7 +129,7 @@ class Packer(Unit[PackerConfiguration]):
         The packed number.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         sum_format = self.config.sum_format
         return {
             "value": In(signed(fixed_point_bits(sum_format) + 1)),

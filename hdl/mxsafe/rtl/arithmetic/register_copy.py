@@ -1,14 +1,13 @@
 """A register that has equals, each near what it drives."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import noted
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import limited, require_positive_integer
 
 
@@ -46,7 +45,7 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
 
     synthesised_once = True
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         bits = self.config.bits
         return {"en": In(1), "value": In(bits), "copy": Out(bits)}
 

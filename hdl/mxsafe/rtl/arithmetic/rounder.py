@@ -3,11 +3,10 @@
 Tested by `verif/rtl/arithmetic/test_fp_adder.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Module, Mux, signed
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat
 from mxsafe.rtl.arithmetic.bits import (
@@ -19,7 +18,7 @@ from mxsafe.rtl.arithmetic.bits import (
     select,
     truncated,
 )
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +73,7 @@ class Rounder(Unit[RounderConfiguration]):
         caller's width excludes them.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         width = self.config.width
         return {"value": In(signed(width)), "rounded": Out(signed(width))}
 

@@ -1,11 +1,10 @@
 """A fixed-point number times two block scales, as binary32."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0
 from mxsafe.products import WIDEST_SUM
@@ -21,7 +20,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
 from mxsafe.rtl.timing import Stages, Target, Timed, stages_of
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import within
 
 _FLOAT32_BIAS = 127
@@ -128,7 +127,7 @@ class Scaler(Unit[ScalerConfiguration]):
     What was tried is in ``docs/experiments.md``.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         magnitude = {"negative": In(1), "magnitude": In(config.width)}
         complement = {"value": In(signed(config.width + 1))}

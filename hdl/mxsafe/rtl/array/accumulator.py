@@ -1,17 +1,16 @@
 """Accumulators that take a partial sum every cycle, one for each MAC."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0, FP12_E4M7, FloatFormat
 from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.packing import Unpacker, fixed_point_bits, float_layout, require_plain
 from mxsafe.rtl.arithmetic.scaler import Scaler, block_exponent, is_nan_scale
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,7 +55,7 @@ class Accumulator(Unit[AccumulatorConfiguration]):
         The binary32 sum.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {
             "en": In(1),
             "valid": In(1),
@@ -144,7 +143,7 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
     addition. See `mxsafe.rtl.array.bf16.Bf16` for what was tried.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {
             "en": In(1),
             "valid": In(1),

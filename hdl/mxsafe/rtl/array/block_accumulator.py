@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.products import WIDEST_SUM
 from mxsafe.rtl.arithmetic.bits import any_of, delayed, gated_or, kept, named, noted, truncated
@@ -20,7 +20,7 @@ from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
 from mxsafe.rtl.timing import Target, Timed, at, stages_of
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike, about, require_integer, within
 
 
@@ -205,7 +205,7 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
     it takes its accumulator from as many places further on.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         halves = data.ArrayLayout(signed(config.half_bits), config.halves)
         return {

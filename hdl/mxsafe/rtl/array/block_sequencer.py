@@ -1,16 +1,15 @@
 """When sums of a block start and end, and which MAC's turn it is: flags for accumulators."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import delayed, kept, named, noted
 from mxsafe.rtl.array.block_steps import count_steps, mark_starts
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike, require_integer, within
 
 Latency = Annotated[int, within(0, 256)]
@@ -95,7 +94,7 @@ class BlockSequencer(Unit[BlockSequencerConfiguration]):
         The last `shown` accumulators of the units hold results of a tile, for this cycle.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         macs = self.config.macs
         return {
             "en": In(1),

@@ -1,16 +1,15 @@
 """How far the scales of blocks are below the anchors of their rows or columns."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0
 from mxsafe.rtl.arithmetic.bits import named, noted
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike, within
 
 
@@ -53,7 +52,7 @@ class ScaleDistances(Unit[ScaleDistancesConfiguration]):
         The anchors, or 255 from the end of a block on whose scale is above its anchor.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         codes = data.ArrayLayout(E8M0.width, config.count)
         return {

@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, ShapeLike, Value, unsigned
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import delayed, gated_or, kept, named, noted
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
@@ -14,7 +14,7 @@ from mxsafe.rtl.array.arithmetic import Arithmetic, Completion, EnteredBeat
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.mac.operand import SIDES, Side
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import Alike
 
 
@@ -137,7 +137,7 @@ class SubMatrixUnit(Unit[SubMatrixUnitConfiguration]):
 
     synthesised_once = True
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         beat = self._beat_shapes()
         return {
             "en": In(1),

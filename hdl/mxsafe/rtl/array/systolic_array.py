@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, delayed, gated_or, named, noted, truncated
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
@@ -22,7 +22,7 @@ from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.stream.code_unpacker import CodeUnpacker, operand_user
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,7 +214,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
     array nor `s_axis_*_tready`; sub-matrix units are reset a cycle later than the rest.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         results = data.ArrayLayout(32, config.shape.array_columns)
         errors = data.StructLayout({"out_of_step": 1, "overlong": 1})

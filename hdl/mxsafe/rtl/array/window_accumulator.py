@@ -3,21 +3,20 @@
 Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0
 from mxsafe.products import LEAST_WINDOW, WIDEST_SUM, WIDEST_WINDOW
 from mxsafe.rtl.arithmetic.bits import delayed, gated_or, named, noted
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler
 from mxsafe.rtl.array.block_sums import add_blocks, sums_in_turn
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike, about, within
 
 
@@ -126,7 +125,7 @@ class WindowAccumulator(Unit[WindowAccumulatorConfiguration]):
         last.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         halves = data.ArrayLayout(signed(config.half_bits), config.halves)
         return {

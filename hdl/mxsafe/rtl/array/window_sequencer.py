@@ -1,16 +1,15 @@
 """When sums of blocks and of tiles start and end: flags for windows."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import delayed, kept, named, noted
 from mxsafe.rtl.array.block_sequencer import Latency
 from mxsafe.rtl.array.block_steps import count_steps, mark_starts
 from mxsafe.rtl.array.token import Token
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
@@ -79,7 +78,7 @@ class WindowSequencer(Unit[WindowSequencerConfiguration]):
         The results of the accumulator are `shown` ones of a tile, for this cycle.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {
             "en": In(1),
             "token": In(Token),

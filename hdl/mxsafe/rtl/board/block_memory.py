@@ -1,17 +1,16 @@
 """The memory of a board: block RAM behind AXI4, and behind a bridge."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Member
+from amaranth.lib.wiring import In
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, kept, named
 from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE, Axi4, require_data_bits
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Long, require_positive_integer
 
 _BYTE = 8
@@ -77,7 +76,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         The bridge.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {
             "s_axi": In(Axi4(self.config.data_bits)),
             "access": In(MemoryAccess(self.config.memory_bytes // (_WORD_BITS // _BYTE))),

@@ -3,18 +3,17 @@
 Tested by `verif/rtl/board/test_serial_bridge.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.frames import MOST_WORDS, REQUEST_HEADER_BYTES, REQUEST_MARK, WORD_BYTES
 from mxsafe.rtl.arithmetic.bits import equals, named
 from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, CRC_WHOLE, crc_after
 from mxsafe.rtl.board.steps import Steps
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import within
 
 _BYTE = 8
@@ -61,7 +60,7 @@ class FrameReceiver(Unit[FrameReceiverConfiguration]):
         For one cycle: a frame is given up, or has a wrong checksum.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {
             "byte_valid": In(1),
             "byte_value": In(_BYTE),

@@ -3,17 +3,16 @@
 Tested by `verif/rtl/board/test_serial_bridge.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Const, Module, Mux, Signal
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.frames import ANSWER_MARK, MOST_WORDS, WORD_BYTES
 from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named
 from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, crc_after
 from mxsafe.rtl.board.steps import Steps
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 _BYTE = 8
 
@@ -43,7 +42,7 @@ class FrameSender(Unit[FrameSenderConfiguration]):
         The bytes.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {
             "start": In(1),
             "status": In(_BYTE),

@@ -1,11 +1,10 @@
 """The bridge between a host's bytes and a machine: its registers, and the memory beside it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.description import REGISTERS
 from mxsafe.machine.frames import (
@@ -25,7 +24,7 @@ from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.machine.axi import AxiLite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Long, within
 
 _BYTE = 8
@@ -98,7 +97,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         For one cycle: a request is given up, or has a wrong checksum.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "byte_valid": In(1),

@@ -3,12 +3,11 @@
 Tested by `verif/rtl/board/test_ulx3s.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib.wiring import In, Member, Out, connect
+from amaranth.lib.wiring import In, Out, connect
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.rtl.board.block_memory import BlockMemory, BlockMemoryConfiguration
@@ -19,7 +18,7 @@ from mxsafe.rtl.board.uart_transmitter import UartTransmitter
 from mxsafe.rtl.machine.accelerator import Accelerator
 from mxsafe.rtl.machine.axi import sliced_axi
 from mxsafe.rtl.machine.sizes import differing_sizes
-from mxsafe.rtl.unit import Configuration, Part, Unit, describe, part_of_name, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, describe, part_of_name, place
 from mxsafe.validation import Long
 
 LIGHTS = {
@@ -107,7 +106,7 @@ class SerialMachine(Unit[SerialMachineConfiguration]):
         What `LIGHTS` says.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {"from_host": In(1), "to_host": Out(1), "lights": Out(len(LIGHTS))}
 
     def fill(self, m: Module, platform: object) -> None:

@@ -3,15 +3,14 @@
 Tested by `verif/rtl/board/test_uart.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import equals, named
 from mxsafe.rtl.board.line import LineConfiguration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Ports, Unit
 
 _SAMPLES = 10
 """Start bit, eight of data, stop bit."""
@@ -49,7 +48,7 @@ class UartReceiver(Unit[UartReceiverConfiguration]):
         A byte is coming.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {
             "line": In(1),
             "valid": Out(1),

@@ -3,15 +3,14 @@
 Tested by `verif/rtl/board/test_uart.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Signal
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import equals, named
 from mxsafe.rtl.board.line import LineConfiguration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Ports, Unit
 
 _BITS = 10
 """Start bit, eight of data, stop bit."""
@@ -40,7 +39,7 @@ class UartTransmitter(Unit[UartTransmitterConfiguration]):
         The line, a register, high at rest.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {"valid": In(1), "data": In(8), "ready": Out(1), "line": Out(1, init=1)}
 
     def fill(self, m: Module, platform: object) -> None:

@@ -1,6 +1,5 @@
 """The top of a ULX3S board with an LFE5U-85F: pins, clock, reset, and the machine."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Annotated, Any
@@ -12,7 +11,7 @@ from mxsafe.machine.configuration import BOARD_MACHINE, MachineConfiguration
 from mxsafe.rtl.arithmetic.bits import named, update
 from mxsafe.rtl.board.serial_machine import SerialMachine
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Long, require_integer, require_positive_integer, within
 
 CRYSTAL_MHZ = 25
@@ -198,7 +197,7 @@ class Ulx3s(Unit[Ulx3sConfiguration]):
         What `PINS` says.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {pin.name: pin.member for pin in PINS}
 
     def fill(self, m: Module, platform: object) -> None:

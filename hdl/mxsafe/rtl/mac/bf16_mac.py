@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import BF16
 from mxsafe.rtl.arithmetic.bits import named, noted
@@ -16,7 +16,7 @@ from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float_steps import INFINITY
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, check_pipeline
 from mxsafe.rtl.arithmetic.scaler import Scaler
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import AlikePower
 
 _FIELDS = BF16.fields
@@ -43,7 +43,7 @@ class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
         Their product in binary32.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {"a": In(BF16.width), "w": In(BF16.width), "product": Out(32)}
 
     def fill(self, m: Module, platform: object) -> None:
@@ -155,7 +155,7 @@ class BF16Mac(Unit[BF16MacConfiguration]):
         The dot product in binary32.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         codes = data.ArrayLayout(BF16.width, self.config.lanes)
         return {"en": In(1), "a": In(codes), "w": In(codes), "partial_sum": Out(32)}
 

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import IntFormat, MXFormat, element_format, has_special_codes
 from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.mac.special_codes import is_special
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class Decoder(Unit[DecoderConfiguration]):
     found by cases instead of by a leading-zero counter and a shifter.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config, element = self.config, self.config.format.element
         if isinstance(element, IntFormat):
             return {"code": In(element.width), "number": Out(signed(element.width))}

@@ -11,7 +11,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat
 from mxsafe.products import OperandFormats
@@ -31,7 +31,7 @@ from mxsafe.rtl.arithmetic.radix4 import multiply, multiply_in_chains
 from mxsafe.rtl.mac.operand import SIDES, Operand, Side, factor_of, operand_layout
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.timing import Target, Timed, at
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 
 DSP_PLACES = ("operands", "multiplied", "significands")
 """Where a `DspMultiplier` has its registers, and where look-up tables may have some."""
@@ -226,7 +226,7 @@ class OperandMultiplier(Unit[OperandMultiplierConfiguration]):
     half behind a register more.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             **({"en": In(1)} if config.latency else {}),
@@ -546,7 +546,7 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
         The product with each of the two.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "en": In(1),
@@ -669,7 +669,7 @@ class RoundingMultiplier(Unit[RoundingMultiplierConfiguration]):
         is then 0.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             **{side: In(config.formats.of(side).width) for side in SIDES},

@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import (
     FloatFields,
@@ -20,7 +20,7 @@ from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.arithmetic.radix4 import digit_gates, upper_triple
 from mxsafe.rtl.mac.operand import Factor, Operand, operand_fields
 from mxsafe.rtl.mac.special_codes import is_special
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike
 
 
@@ -101,7 +101,7 @@ class OperandDecoder(Unit[OperandDecoderConfiguration]):
         is then 0.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         format = config.format
         fields = operand_fields(format, config.factor)
@@ -304,7 +304,7 @@ class LaneDecoder(Unit[LaneDecoderConfiguration]):
         Only where wanted, of a format with codes for NaN or Inf: one of the codes is one.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         format = config.format
         return {

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Const, Module, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named, noted, truncated
@@ -30,7 +30,7 @@ from mxsafe.rtl.mac.multiplier import (
 )
 from mxsafe.rtl.mac.operand import SIDES, operand_layout
 from mxsafe.rtl.timing import Target, Timed, at, only_for
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import AlikePower, about, require_integer, require_power_of_two, within
 
 _NARROW_PRODUCT = 24
@@ -300,7 +300,7 @@ class OperandDot(Unit[OperandDotConfiguration]):
         numbers, of as many bits as the dot product.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         operands = {side: operand_layout(config.formats, side, dsp=config.plain) for side in SIDES}
         bits = config.multiplier().product.significand_bits if config.paired else 0

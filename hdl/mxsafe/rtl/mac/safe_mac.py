@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat
 from mxsafe.products import OperandFormats
@@ -19,7 +19,7 @@ from mxsafe.rtl.mac.operand import SIDES
 from mxsafe.rtl.mac.operand_decoder import OperandDecoder
 from mxsafe.rtl.mac.safe_mac_stages import MacSteps, mac_places
 from mxsafe.rtl.timing import Target, at, spread
-from mxsafe.rtl.unit import Configuration, Part, Unit, describe, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, describe, place
 from mxsafe.validation import AlikePower
 
 
@@ -155,7 +155,7 @@ class SafeMac(Unit[SafeMacConfiguration]):
     and its rounding, which are one `RoundingMultiplier` without registers.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         codes = {side: config.formats.of(side).width for side in SIDES}
         return {

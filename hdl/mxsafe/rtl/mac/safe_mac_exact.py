@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.products import OperandFormats
 from mxsafe.rtl.arithmetic.bits import named
@@ -20,7 +20,7 @@ from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.operand_dot import OperandDot
 from mxsafe.rtl.mac.safe_mac import mac_base, mac_boundaries
 from mxsafe.rtl.timing import Target, at
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import AlikePower, about
 
 
@@ -105,7 +105,7 @@ class SafeMacExact(Unit[SafeMacExactConfiguration]):
     ``docs/experiments.md``.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         codes = {side: config.formats.of(side).width for side in SIDES}
         return {

@@ -3,16 +3,15 @@
 Tested by `verif/rtl/mac/test_operand_decoder.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat, IntFormat, MXFormat, element_format
 from mxsafe.rtl.arithmetic.bits import named, noted
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
@@ -74,7 +73,7 @@ class SpecialCodes(Unit[SpecialCodesConfiguration]):
         The same, or 255. Combinational.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         codes = data.ArrayLayout(element_format(config.format).width, config.lanes)
         scales = data.ArrayLayout(config.format.scale.width, config.count)

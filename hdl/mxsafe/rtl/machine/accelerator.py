@@ -1,17 +1,16 @@
 """The machine: registers on AXI4-Lite, and everything behind them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, ResetSignal, Signal
-from amaranth.lib.wiring import Member, Out, connect, flipped
+from amaranth.lib.wiring import Out, connect, flipped
 
 from mxsafe.machine.description import COUNTERS
 from mxsafe.rtl.arithmetic.bits import noted
 from mxsafe.rtl.machine.accelerator_core import AcceleratorCore, AcceleratorCoreConfiguration
 from mxsafe.rtl.machine.axi import Axi4
 from mxsafe.rtl.machine.control.registers import Registers
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Part, Ports, Unit, place
 
 _ASKED = ("start", "program_base", "program_length", "base", "stop")
 _TOLD = (
@@ -57,7 +56,7 @@ class Accelerator(Unit[AcceleratorConfiguration]):
         The interrupt.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         registers = Registers(self.config.registers).ports()
         return {
             "s_axi": registers["s_axi"],

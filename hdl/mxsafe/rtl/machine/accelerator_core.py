@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Member, Out, connect
+from amaranth.lib.wiring import In, Out, connect
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import QUEUES
@@ -35,7 +35,7 @@ from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced
 from mxsafe.rtl.timing import at, domain
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Part, Ports, Unit, place
 
 _FETCH, _LOAD = range(2)
 """Clients of the reader: a program must never wait for the words of its descriptors."""
@@ -154,7 +154,7 @@ class AcceleratorCore(Unit[AcceleratorCoreConfiguration]):
         Memory.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         accesses = accesses_layout(self.config.machine)
         return {
             "start": In(1),

@@ -7,7 +7,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, wiring
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FormatSet, MXFormat
 from mxsafe.rtl.arithmetic.bits import gated_or, kept, named, noted, truncated
@@ -21,7 +21,7 @@ from mxsafe.rtl.machine.result_stages import checked_stages, stage_unit
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.converter import BeatBlocks, Converter
 from mxsafe.rtl.stream.operand_packer import OperandPacker
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.rtl.vector.activation import ACTIVATIONS
 from mxsafe.validation import about, one_of, require_one_of
 
@@ -226,7 +226,7 @@ class Layer(Unit[LayerConfiguration]):
     `s_axis_bias_tvalid` and `s_axis_residual_tvalid` reach it too.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         begins = data.StructLayout({"first": 1, "block_last": 1, **config.tile.members})
         flags = data.StructLayout({"block_last": 1, "out_of_step": 1, "overlong": 1})

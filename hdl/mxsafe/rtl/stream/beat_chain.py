@@ -1,15 +1,14 @@
 """A piece of the chain in which beats wait for the end of their block."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, noted
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger, within
 
 MOST_STAGES = 8
@@ -68,7 +67,7 @@ class BeatChain(Unit[BeatChainConfiguration]):
         These; 0 if no stage is shown.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "moves": In(config.stages),

@@ -1,13 +1,12 @@
 """A memory of beats: one port to write and one to read, the only kind of memory in the hardware."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger
 
 
@@ -54,7 +53,7 @@ class BeatMemory(Unit[BeatMemoryConfiguration]):
     is_memory = True
     is_parametric = True
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         address = range(config.depth)
         return {

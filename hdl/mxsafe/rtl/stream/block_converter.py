@@ -1,13 +1,13 @@
 """A converter to an MX format whose blocks wait in a memory, in one of two shapes at a time."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value, signed
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
@@ -21,7 +21,7 @@ from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.timing import Target, at, only_for
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike, within
 
 SHAPES = ("blocks", "tiles")
@@ -176,7 +176,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
     there are register slices behind comparisons of four lanes and behind the memory.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         floats = data.ArrayLayout(source_format(_SOURCE).width, config.width)
         flags = data.StructLayout({"block_last": 1})

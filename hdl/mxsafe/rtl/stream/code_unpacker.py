@@ -3,18 +3,17 @@
 Tested by `verif/rtl/array/test_operand_formats.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FormatSet
 from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import operand_beat
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
@@ -99,7 +98,7 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
     parts of beats, and a shifter, to save a quarter of the beats.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {"s_axis": In(self.config.stream), "m_axis": Out(self.config.stream)}
 
     def fill(self, m: Module, platform: object) -> None:

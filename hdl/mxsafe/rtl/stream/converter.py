@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
@@ -25,7 +25,7 @@ from mxsafe.rtl.stream.beats import converted_beat
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import Alike, require_positive_integer
 
 Block = int | tuple[int, int]
@@ -184,7 +184,7 @@ class Converter(Unit[ConverterConfiguration]):
     ``docs/experiments.md``.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         floats = data.ArrayLayout(source_format(config.source).width, config.width)
         flags = data.StructLayout({"block_last": 1})

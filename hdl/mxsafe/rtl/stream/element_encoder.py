@@ -3,16 +3,15 @@
 Tested by `verif/rtl/stream/test_converter.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import IntFormat, MXFormat
 from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.stream.alignment import Alignment
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +64,7 @@ class ElementEncoder(Unit[ElementEncoderConfiguration]):
         Its code.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         alignment = self.config.alignment
         return {
             "sign": In(1),

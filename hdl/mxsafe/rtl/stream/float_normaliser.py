@@ -1,16 +1,15 @@
 """The first half of a converter's lane: a float32 or bfloat16 word, normalised and shortened."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import SCALAR_FORMATS, FloatFormat, MXFormat
 from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.stream.alignment import Alignment
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import require_one_of
 
 SOURCES = {"float32": "fp32", "bfloat16": "bf16"}
@@ -97,7 +96,7 @@ class FloatNormaliser(Unit[FloatNormaliserConfiguration]):
     needs there. What was tried is in ``docs/experiments.md``.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         word, alignment = self.config.word, self.config.alignment
         return {
             "word": In(word.width),

@@ -1,15 +1,14 @@
 """The largest of several exponent fields."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.timing import Target
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
@@ -50,7 +49,7 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
     By target: on an FPGA, where a carry chain is faster than that, pairs are compared.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         bits, count = self.config.bits, self.config.count
         return {"fields": In(data.ArrayLayout(bits, count)), "largest": Out(bits)}
 

@@ -1,17 +1,16 @@
 """Rounding of binary32 numbers to bfloat16, behind AXI4-Stream."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Module
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import BF16
 from mxsafe.rtl.arithmetic.bfloat16 import rounded_to_bfloat16
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beats import converted_beat
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
@@ -52,7 +51,7 @@ class NumberRounder(Unit[NumberRounderConfiguration]):
         As it came with the beat.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         numbers = data.ArrayLayout(32, self.config.width)
         return {"s_axis": In(AxiStream(numbers)), "m_axis": Out(AxiStream(self.config.beat))}
 

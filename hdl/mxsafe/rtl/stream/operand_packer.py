@@ -1,17 +1,16 @@
 """The packer of converted beats into operand beats of the array, behind AXI4-Stream."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat, MXFormat
 from mxsafe.rtl.arithmetic.bits import kept, named, noted
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beats import converted_beat, operand_beat
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike, AlikePower, PositiveInteger
 
 
@@ -126,7 +125,7 @@ class OperandPacker(Unit[OperandPackerConfiguration]):
         The operand beat ends a packet.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "s_axis": In(AxiStream(config.converted, user=config.flags)),

@@ -1,15 +1,15 @@
 """Registers between the two ends of a stream, so that no path goes through."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import PositiveInteger
 
 
@@ -48,7 +48,7 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
 
     is_parametric = True
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         signature = stream.Signature(self.config.bits)
         return {"source": In(signature), "sink": Out(signature)}
 

@@ -1,17 +1,16 @@
 """Rows of beats, each given several times: for functions that need a whole row before a result."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import Target, at
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo
 
 
@@ -122,7 +121,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
     last time. `m_axis_tready` reaches the enable of the memory combinationally, nothing more.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         summary = config.summary_bits or None
         return {

@@ -1,15 +1,14 @@
 """The transposer of square tiles, behind AXI4-Stream."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
@@ -75,7 +74,7 @@ class Transposer(Unit[TransposerConfiguration]):
     ``(n + 1) * size`` cycles.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         row = self.config.row
         return {"s_axis": In(AxiStream(row)), "m_axis": Out(AxiStream(row))}
 

@@ -1,14 +1,13 @@
 """Functions of binary32 numbers, on every number of a beat: activations and their like."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import delayed, named
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.rtl.vector.function_lane import (
     FUNCTIONS,
     FunctionLane,
@@ -111,7 +110,7 @@ class Activation(Unit[ActivationConfiguration]):
         The function of each of them.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         numbers = data.ArrayLayout(32, config.width)
         enable = {"en": In(1)} if config.latency else {}

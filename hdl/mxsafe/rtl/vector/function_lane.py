@@ -31,7 +31,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     leading_one_and_zeros,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.rtl.vector.lane_front import FIELD_BITS, FRONT, POWERS, ROOTS, front_of
 from mxsafe.rtl.vector.polynomial import (
     columns,
@@ -213,7 +213,7 @@ class FunctionLane(Unit[FunctionLaneConfiguration]):
         # Synthesis would make one register of those that lanes have for themselves.
         self.synthesised_once = self.config.front_latency > 0
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         enable = {"en": In(1)} if self.config.pipeline else {}
         function: dict[str, Member] = {}
         if len(self.config.names) > 1:

@@ -1,16 +1,15 @@
 """One lane of arithmetic on binary32 numbers: a product, a sum, or one after the other."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Module, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import delayed, kept
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.float32_multiplier import Float32Multiplier
 from mxsafe.rtl.timing import Target, at, stages_of
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 
 _UNITS = {"multiply_stages": "Float32Multiplier", "add_stages": "Float32Adder"}
 
@@ -99,7 +98,7 @@ class MultiplyAdd(Unit[MultiplyAddConfiguration]):
 
     synthesised_once = True
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         factor = {"factor": In(32)} if self.config.multiply else {}
         addend = {"addend": In(32)} if self.config.add else {}
         return {"en": In(1), "x": In(32), **factor, **addend, "result": Out(32)}

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import kept, named, update
 from mxsafe.rtl.arithmetic.carry_save import carry_save
@@ -14,7 +14,7 @@ from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.timing import Target, at
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd, MultiplyAddConfiguration
 from mxsafe.rtl.vector.normalise_row import NormaliseRow
 from mxsafe.rtl.vector.row_lane import RowLane, lane_ports
@@ -263,7 +263,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
     them.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         beat = data.ArrayLayout(32, config.lanes)
         factors = data.ArrayLayout(32, config.lanes // config.rows)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Signal, Value, signed
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import any_of, gated_or, kept, named, truncated, update
 from mxsafe.rtl.arithmetic.carry_save import carry_save
@@ -17,7 +17,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     pack_special,
 )
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.rtl.vector.row_lane import BASE_BITS, EARLY_BITS
 from mxsafe.tables import Grade
 from mxsafe.tables.normalise import MOST_VALUES, WIDTHS, NormaliseWidths
@@ -237,7 +237,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
 
     synthesised_once = True
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
 
         def each(shape: Shape | int) -> data.ArrayLayout:

@@ -3,7 +3,7 @@
 Tested by `verif/rtl/vector/test_row_lane_norms.py`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
 from mxsafe.rtl.timing import Target, at
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.rtl.vector.polynomial import polynomial
 from mxsafe.tables import Grade, normalise, softmax
 from mxsafe.tables.normalise import NormaliseWidths
@@ -344,7 +344,7 @@ class RowLane(Unit[RowLaneConfiguration]):
 
     synthesised_once = True
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         inputs: dict[str, Any] = {"en": 1}
         outputs: dict[str, Any] = {}

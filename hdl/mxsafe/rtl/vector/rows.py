@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import kept, named, update
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, MANTISSA_BITS
@@ -15,7 +15,7 @@ from mxsafe.rtl.stream.largest_exponent import LargestExponent
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay, RowReplayConfiguration
 from mxsafe.rtl.timing import Target, at
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.rtl.vector.normalise_core import NormaliseCore, NormaliseCoreConfiguration
 from mxsafe.rtl.vector.row_lane import RowLane
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore, SoftmaxCoreConfiguration
@@ -206,7 +206,7 @@ class Rows(Unit[RowsConfiguration]):
     ``(passes - 1) * NormaliseRowConfiguration.latency`` more.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         beat = data.ArrayLayout(32, config.lanes)
         found = dict(NormaliseCore(config.norm_core).ports()) if config.norm_core else {}

@@ -1,11 +1,10 @@
 """Row constants of a softmax lane, from the row's largest value and the factor."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import (
@@ -18,7 +17,7 @@ from mxsafe.rtl.arithmetic.float_steps import (
     shift_sticky,
 )
 from mxsafe.rtl.arithmetic.pipeline import Pipeline, Sideband
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Ports, Unit
 from mxsafe.rtl.vector.row_lane import POSITION, digits_of_factor, windowed
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables.softmax import FLOAT_BITS, REACHES
@@ -66,7 +65,7 @@ class SoftmaxConstants(Unit[SoftmaxConstantsConfiguration]):
         Of the maximum of `latency` enabled cycles before.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         widths = self.config.widths
         return {
             "en": In(1),

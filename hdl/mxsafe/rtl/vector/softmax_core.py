@@ -1,15 +1,15 @@
 """Softmax of rows that come twice: first for the sum of their powers, then for the results."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, delayed, kept, named, truncated
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Part, Ports, Unit, place
 from mxsafe.rtl.vector.row_lane import (
     POSITION,
     RowLane,
@@ -166,7 +166,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
     `m_axis_tready` reaches `s_axis_tready` combinationally.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             **({"sweep": In(SWEEP)} if config.sweeps else {}),

@@ -1,17 +1,16 @@
 """Masks and row maxima of values on their way into softmax's memory."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, truncated, update
 from mxsafe.rtl.arithmetic.float_steps import EXPONENT_BITS, INFINITY, MANTISSA_BITS
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Part, Unit
+from mxsafe.rtl.unit import Part, Ports, Unit
 from mxsafe.rtl.vector.softmax_core import SoftmaxCore
 from mxsafe.rtl.vector.softmax_stages import SoftmaxRowsConfiguration
 from mxsafe.rtl.vector.sweeps import SWEEP
@@ -91,7 +90,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
     registers than those they are found in.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         core = self.config.core
         return {
             **({"sweep": In(SWEEP)} if self.config.sweeps else {}),

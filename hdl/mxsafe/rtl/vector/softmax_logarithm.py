@@ -1,16 +1,15 @@
 """The logarithm of a sum of softmax."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Module
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.arithmetic.float_steps import leading_one_and_zeros
 from mxsafe.rtl.arithmetic.pipeline import Pipeline
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Ports, Unit
 from mxsafe.rtl.vector.polynomial import polynomial
 from mxsafe.rtl.vector.softmax_stages import SoftmaxPartConfiguration
 from mxsafe.tables.softmax import LONGEST_ROW
@@ -54,7 +53,7 @@ class SoftmaxLogarithm(Unit[SoftmaxLogarithmConfiguration]):
         In units of ``2^-20``, modulo 64, rounded down.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         widths = self.config.widths
         return {
             "en": In(1),

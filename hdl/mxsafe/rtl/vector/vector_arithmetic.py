@@ -1,17 +1,17 @@
 """Additions and multiplications of vectors, behind AXI4-Stream."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, delayed, equals, named
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import Target
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.rtl.vector.multiply_add import MultiplyAdd
 from mxsafe.validation import Alike
 
@@ -199,7 +199,7 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
     behind it wait for an addend.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         operand = data.ArrayLayout(32, 1 if config.operand == "beat" else config.lanes)
         return {

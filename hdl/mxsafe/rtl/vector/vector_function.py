@@ -1,15 +1,14 @@
 """Functions of binary32 numbers behind AXI4-Stream: a beat in, a beat out."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from amaranth.hdl import Cat, Module, ResetSignal, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import delayed, named
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
 from mxsafe.validation import Count
 
@@ -77,7 +76,7 @@ class VectorFunction(Unit[VectorFunctionConfiguration]):
     unit without any has no clock: beats pass as they come.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         numbers = data.ArrayLayout(32, config.lanes.width)
         along = config.user_bits or None

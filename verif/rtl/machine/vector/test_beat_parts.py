@@ -1,6 +1,5 @@
 """Beats in parts, and parts of beats joined again."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from amaranth.hdl import Module as Logic
 from amaranth.hdl import ResetSignal, Signal
-from amaranth.lib.wiring import In, Member, connect, flipped
+from amaranth.lib.wiring import In, connect, flipped
 
 from mxsafe.rtl.machine.vector.beat_parts import (
     BeatJoiner,
@@ -18,7 +17,7 @@ from mxsafe.rtl.machine.vector.beat_parts import (
 from mxsafe.rtl.machine.vector.folded_chain import FoldedChain
 from mxsafe.rtl.machine.vector.vector_chain import VectorChainConfiguration
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Ports, Unit, place
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import lint
@@ -49,7 +48,7 @@ class Both(Unit[BothConfiguration]):
         options = {each.name: getattr(self.config, each.name) for each in fields(self.config)}
         return BeatSplitterConfiguration(**options)
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         """Those of the splitter, but beats with their `tlast` come in and out."""
         joiner = BeatJoiner(columns=self.config.columns, parts=self.config.parts)
         ports = dict(BeatSplitter(self._options).ports())

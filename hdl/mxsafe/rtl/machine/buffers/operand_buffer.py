@@ -1,17 +1,17 @@
 """A buffer of operands: codes by beats of several words, and the scales of their blocks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Value
-from amaranth.lib.wiring import In, Member
+from amaranth.lib.wiring import In
 
 from mxsafe.rtl.arithmetic.bits import kept, named, noted
 from mxsafe.rtl.machine.ports import BufferWrite, MemoryRead
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
 from mxsafe.rtl.timing import Target, at, held
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import AlikePower, PositiveInteger
 
 WRITERS = ("vector", "load")
@@ -122,7 +122,7 @@ class OperandBuffer(Unit[OperandBufferConfiguration]):
         Reading an entry of scales, or a word of two.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         writes = {
             f"{writer}_{kind}": In(signature)

@@ -1,11 +1,11 @@
 """Rows of operand beats and of their scales to one of the operand buffers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine import description
 from mxsafe.rtl.arithmetic.bits import named, noted
@@ -16,7 +16,7 @@ from mxsafe.rtl.machine.dma.row_address_generator import (
 from mxsafe.rtl.machine.ports import KINDS, WIDTHS, BufferWrite
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.operand_packer import OperandPackerConfiguration
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import PositiveInteger
 
 TARGETS = tuple(description.TARGETS.members)
@@ -138,7 +138,7 @@ class OperandWriter(Unit[OperandWriterConfiguration]):
         and nothing follows.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         rows = {}
         for kind, walk in config.walks.items():

@@ -6,13 +6,13 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member
+from amaranth.lib.wiring import In
 
 from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named, noted
 from mxsafe.rtl.machine.ports import BufferRead, BufferWrite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import Target, at, held
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
 READERS = ("x", "y", "store")
@@ -88,7 +88,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
         Reading, in the order in which they go first: both operands of vectors, and words to memory.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         writes = {name: In(BufferWrite(config.beats, config.beat_bits)) for name in WRITERS}
         reads = {name: In(BufferRead(config.beats, config.beat_bits)) for name in READERS}

@@ -1,10 +1,10 @@
 """Check of a descriptor by itself, before anything of it runs."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.description import (
     DESCRIPTOR_BITS,
@@ -20,7 +20,7 @@ from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import ERROR_BITS
 from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Ports, Unit
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,7 +68,7 @@ class DescriptorCheck(Unit[DescriptorCheckConfiguration]):
         Code of the error, 0 if there is none.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         return {"descriptor": In(DESCRIPTOR_BITS), "error": Out(ERROR_BITS)}
 
     def fill(self, m: Module, platform: object) -> None:

@@ -3,18 +3,17 @@
 Tested by `verif/rtl/machine/control/test_queues.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.description import DESCRIPTOR_BITS, ERRORS, HEADER_BITS, QUEUES
 from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.machine.ports import EnginePort
 from mxsafe.rtl.stream.beat_memory import BeatMemory
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike, PositiveInteger
 
 PAYLOAD_BITS = DESCRIPTOR_BITS - HEADER_BITS
@@ -94,7 +93,7 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         Of the oldest descriptor: the one with the error, or the one that waits.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         queues = len(QUEUES)
         return {

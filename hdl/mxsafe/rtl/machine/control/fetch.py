@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.description import DESCRIPTOR_BITS, DESCRIPTOR_BYTES, ERRORS
 from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated, update
@@ -18,7 +18,7 @@ from mxsafe.rtl.machine.control.descriptor_check import (
 from mxsafe.rtl.machine.ports import ERROR_BITS, RUN_BITS
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import Target, at, held
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 
 NUMBER_BITS = 32
 """Bits of the length of a program, and of a descriptor's number."""
@@ -109,7 +109,7 @@ class Fetch(Unit[FetchConfiguration]):
         All descriptors are handed over.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "start": In(1),

@@ -7,7 +7,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.description import (
     DESCRIPTOR_BITS,
@@ -25,7 +25,7 @@ from mxsafe.rtl.machine.control.descriptor_queue import (
 )
 from mxsafe.rtl.machine.ports import ERROR_BITS, EnginePort
 from mxsafe.rtl.timing import Target, at, held
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import Alike, PositiveInteger, require_integer
 
 GEMM = QUEUES.index("gemm")
@@ -136,7 +136,7 @@ class Queues(Unit[QueuesConfiguration]):
         The GEMM engine waits for tokens of these of the other queues.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "start": In(1),

@@ -6,7 +6,7 @@ from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
@@ -26,7 +26,7 @@ from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import ERROR_BITS
 from mxsafe.rtl.machine.sizes import shortest
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Ports, Unit
 
 ACCESS_BITS = 3
 """Bits of how many accesses of a kind there are in a cycle."""
@@ -146,7 +146,7 @@ class Registers(Unit[RegistersConfiguration]):
         If they are counted: how many accesses of each kind there are in this cycle.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         accesses = self.config.accesses
         return {
             "s_axi": In(AxiLite(self.config.address_bits)),

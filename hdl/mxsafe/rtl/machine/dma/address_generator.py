@@ -1,14 +1,13 @@
 """Address generator: a strided iterator of nested loops, by additions alone."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named, noted, truncated, update
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger
 
 
@@ -87,7 +86,7 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
         It is in the last turn of all loops but the innermost one.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         counts = {f"count_{i}": In(bits) for i, bits in enumerate(config.count_bits)}
         steps = {f"step_{i}": In(bits) for i, bits in enumerate(config.step_bits)}

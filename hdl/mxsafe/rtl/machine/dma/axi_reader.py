@@ -1,18 +1,17 @@
 """Reads of memory: runs of words that two clients ask for, through one AXI4 port."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import kept, named, noted
 from mxsafe.rtl.machine.axi import Axi4Read, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Ports, Unit, place
 from mxsafe.validation import PowerOfTwo
 
 _CLIENTS = 2
@@ -68,7 +67,7 @@ class AxiReader(Unit[AxiReaderConfiguration]):
     hidden is `window`. After a stop the unit is to be reset when it is idle.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         runs = {f"run_{client}": In(stream.Signature(config.run)) for client in range(_CLIENTS)}
         return {

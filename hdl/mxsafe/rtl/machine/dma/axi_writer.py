@@ -1,11 +1,10 @@
 """Writes to memory: runs of words through one AXI4 port."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
 from mxsafe.rtl.machine.axi import Axi4Write, burst_constants
@@ -13,7 +12,7 @@ from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Ports, Unit, place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +53,7 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
     a cycle. After a stop the unit is to be reset when it is idle.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "run": In(stream.Signature(config.run)),

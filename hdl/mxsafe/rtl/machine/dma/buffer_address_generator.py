@@ -3,17 +3,16 @@
 Tested by `verif/rtl/machine/dma/test_address_generator.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated, update
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator
 from mxsafe.rtl.machine.ports import WIDTHS
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import AlikePower
 
 _LOOPS = (0, 1, 2, 3)
@@ -93,7 +92,7 @@ class BufferAddressGenerator(Unit[BufferAddressGeneratorConfiguration]):
         It is done.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "take": In(1),

@@ -1,17 +1,16 @@
 """From a run of words in memory to the bursts of AXI4 that read or write it."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Member, Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import named, noted, truncated
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import Target, at
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 
@@ -74,7 +73,7 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
         ``address``: the first byte. ``more``: beats after the first one. ``last``.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "run": In(stream.Signature(config.run)),

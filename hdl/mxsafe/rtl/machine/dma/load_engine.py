@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.description import ERRORS, LOAD_BUFFERS
 from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named, noted, update
@@ -20,7 +20,7 @@ from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.timing import at
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Part, Ports, Unit, place
 
 _DESCRIPTOR = descriptor_layout("load")
 _VECTOR = "vector"
@@ -133,7 +133,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
     still written in the first cycle of `stop`.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         buffers = {
             name: Out(BufferWrite(entries, words * config.word_bits, max(words, 2)))

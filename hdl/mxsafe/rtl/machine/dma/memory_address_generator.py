@@ -1,18 +1,17 @@
 """From the memory side of a descriptor to runs of words."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
 from mxsafe.rtl.machine.ports import RUN_BITS, WIDTHS
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import PowerOfTwo
 
 _LOOPS = (1, 2, 3)
@@ -108,7 +107,7 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
         follow.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "base": In(ADDRESS_BITS - config.byte_bits),

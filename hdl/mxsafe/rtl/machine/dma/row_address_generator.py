@@ -1,13 +1,12 @@
 """Addresses of entries that follow one another in rows, of which each begins a stride further."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named, noted
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger
 
 
@@ -74,7 +73,7 @@ class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):
         There is no such entry. An address that has left the range of its bits does not return.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "start": In(1),

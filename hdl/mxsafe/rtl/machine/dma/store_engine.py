@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.description import ERRORS, STORE_BUFFERS
 from mxsafe.rtl.arithmetic.bfloat16 import rounded_to_bfloat16
@@ -20,7 +20,7 @@ from mxsafe.rtl.machine.ports import BufferRead, EnginePort, MemoryRead
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import RegisterSlice
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Part, Ports, Unit, place
 
 _DESCRIPTOR = descriptor_layout("store")
 _VECTOR = "vector"
@@ -111,7 +111,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
     one that memory answers with an error, and is not written. After such an error, `error` stays.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         ports = {
             name: Out(

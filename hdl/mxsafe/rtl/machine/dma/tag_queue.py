@@ -1,13 +1,12 @@
 """A short queue of narrow tags in registers: an entry for each outstanding transaction."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Signal
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, noted, truncated
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 
@@ -49,7 +48,7 @@ class TagQueue(Unit[TagQueueConfiguration]):
         Nothing is there; nothing has room.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         bits = self.config.tag_bits
         return {
             "push": In(1),

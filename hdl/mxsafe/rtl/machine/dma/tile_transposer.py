@@ -1,14 +1,14 @@
 """Transposition of 8x8 tiles of codes in a strip, as words pass on their way into a buffer."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, kept, named, noted, update
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 _ROWS = (8, 16)
 _MOST_ROWS = 16
@@ -77,7 +77,7 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
     reaches `s_ready`. What a group still holds when its last word has come leaves by itself.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         words = stream.Signature(self.config.word_bits)
         alone = {"alone": In(1)} if self.config.overlaps else {}
         return {"s": In(words), "m": Out(words), **alone}

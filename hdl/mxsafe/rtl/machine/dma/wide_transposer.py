@@ -1,14 +1,13 @@
 """Transposition of 8x8 tiles of codes of several bytes in a strip, on their way into a buffer."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import stream
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import equals, kept, named, noted, truncated, update
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 _ROWS = (8, 16)
 _TILE = 8
@@ -88,7 +87,7 @@ class WideTransposer(Unit[WideTransposerConfiguration]):
     A word that enters never reaches `m` in its cycle; `m_ready` reaches `s_ready`.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         words = stream.Signature(self.config.word_bits)
         return {"s": In(words), "m": Out(words), "alone": In(1)}
 

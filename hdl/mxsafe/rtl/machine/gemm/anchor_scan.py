@@ -3,7 +3,6 @@
 Tested by `verif/rtl/machine/gemm/test_operand_feed.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Const, Module, Mux, Signal, Value
@@ -16,7 +15,7 @@ from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.gemm.strip_walk import strip_address
 from mxsafe.rtl.machine.part import PartConfiguration
-from mxsafe.rtl.unit import Unit
+from mxsafe.rtl.unit import Ports, Unit
 
 _GEMM = descriptor_layout("gemm")
 
@@ -70,7 +69,7 @@ class AnchorScan(Unit[AnchorScanConfiguration]):
         Those of the tile that has begun last, from the next cycle on.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         memories: dict[str, Member] = {}
         for side in SIDES:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ERRORS
@@ -26,7 +26,7 @@ from mxsafe.rtl.machine.ports import EnginePort, MemoryRead
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Part, Ports, Unit, place
 
 LANES = 4
 """Values of k of a row that a beat of operands holds."""
@@ -163,7 +163,7 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
         The array takes a beat.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "engine": In(EnginePort(descriptor_layout("gemm"))),

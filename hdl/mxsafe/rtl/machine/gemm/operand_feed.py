@@ -1,6 +1,5 @@
 """Operands of products out of their buffers: tile by tile, a beat of both sides a cycle."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from mxsafe.rtl.machine.gemm.anchor_scan import AnchorScan, AnchorScanConfigurat
 from mxsafe.rtl.machine.gemm.strip_walk import strip_address
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Unit, place
+from mxsafe.rtl.unit import Ports, Unit, place
 
 _GEMM = descriptor_layout("gemm")
 _STRIDES = {
@@ -117,7 +116,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         With anchors: those of the tile of the beat.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         memories: dict[str, Member] = {}
         for side in SIDES:

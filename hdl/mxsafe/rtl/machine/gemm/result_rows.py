@@ -1,19 +1,18 @@
 """Rows of products into the vector buffer: where each of them goes, and which are dropped."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.ports import BufferWrite
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import Target, at, held
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike, within
 
 _GEMM = descriptor_layout("gemm")
@@ -87,7 +86,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         Nothing is written or taken any more.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "enters": In(1),

@@ -1,17 +1,16 @@
 """Beats in parts, for vector units of fewer lanes, and parts of results to beats again."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, equals, kept, named, noted, truncated
 from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import AlikePower, PositiveInteger, PowerOfTwo
 
 
@@ -95,7 +94,7 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
         It is of the last beat of a row.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "start": In(1),
@@ -227,7 +226,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
         It ends its row.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             **({"by_rows": In(1)} if config.rows else {}),

@@ -1,11 +1,10 @@
 """Rows of beats from a buffer, read ahead of who takes them."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
 from mxsafe.rtl.machine.dma.row_address_generator import (
@@ -15,7 +14,7 @@ from mxsafe.rtl.machine.dma.row_address_generator import (
 from mxsafe.rtl.machine.ports import WIDTHS, BufferRead
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import held
-from mxsafe.rtl.unit import Configuration, Unit, place
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import PositiveInteger, within
 
 _MOST_AHEAD = 8
@@ -96,7 +95,7 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         no other follows.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         return {
             "start": In(1),

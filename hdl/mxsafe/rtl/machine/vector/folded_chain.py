@@ -3,12 +3,11 @@
 Tested by `verif/rtl/machine/vector/test_vector_engine.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from amaranth.hdl import Module, Value
-from amaranth.lib.wiring import In, Member, Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import named
 from mxsafe.rtl.machine.vector.beat_parts import BeatJoiner, BeatSplitter
@@ -16,7 +15,7 @@ from mxsafe.rtl.machine.vector.vector_chain import AFFINE, VectorChain, VectorCh
 from mxsafe.rtl.stream.axi_stream import AxiStream, joined
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import Target, at, held
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import AlikePower, about
 
 
@@ -96,7 +95,7 @@ class FoldedChain(Unit[FoldedChainConfiguration]):
         As well, but those of a row come once for each of its parts.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         ports = VectorChain(config.chain).ports()
         beat = config.splitter.beat

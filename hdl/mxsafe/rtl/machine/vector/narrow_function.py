@@ -3,17 +3,16 @@
 Tested by `verif/rtl/machine/vector/test_vector_engine.py`.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import chosen, named, noted
 from mxsafe.rtl.machine.vector.beat_parts import BeatJoiner
 from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConfiguration
 from mxsafe.validation import AlikePower
 
@@ -68,7 +67,7 @@ class NarrowFunction(Unit[NarrowFunctionConfiguration]):
     functions, and programs seldom use them.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         numbers = data.ArrayLayout(32, self.config.columns)
         return {
             "s_axis": In(AxiStream(numbers, user=self.config.function.user)),

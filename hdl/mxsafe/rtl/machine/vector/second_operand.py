@@ -1,17 +1,16 @@
 """Second operands of vectors from beats: a beat each, a number each, or one for a whole row."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out
+from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import chosen, kept, named, noted, truncated
 from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import Target, at
-from mxsafe.rtl.unit import Configuration, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import AlikePower
 
 
@@ -62,7 +61,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         An operand; with ``numbers`` in lane 0, which is the only one if there are `only_numbers`.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         beat = data.ArrayLayout(32, config.columns)
         operand = data.ArrayLayout(32, 1) if config.only_numbers else beat

@@ -1,19 +1,19 @@
 """Chain of vector units that rows pass, each of which can be bypassed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from mxsafe.rtl.arithmetic.bits import any_of, chosen, equals, gated_or, named
 from mxsafe.rtl.machine.vector.narrow_function import NarrowFunction, NarrowFunctionConfiguration
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import Target, at, domain, held
-from mxsafe.rtl.unit import Configuration, Part, Unit, place
+from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.rtl.vector.activation import ActivationConfiguration
 from mxsafe.rtl.vector.function_lane import FUNCTIONS, check_functions, most_stages, short_name
 from mxsafe.rtl.vector.lane_front import POWERS, ROOTS
@@ -238,7 +238,7 @@ class VectorChain(Unit[VectorChainConfiguration]):
     each unit: of these paths that between the inputs is left.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         number = data.ArrayLayout(32, 1)
         return {

@@ -1,13 +1,12 @@
 """The engine that runs VECTOR descriptors of the machine: rows of vectors, buffer to buffer."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
-from amaranth.lib.wiring import In, Member, Out, connect, flipped
+from amaranth.lib.wiring import In, Out, connect, flipped
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import DESCRIPTORS, ERRORS, FOLLOWING, REDUCTION, SWEEP
@@ -26,7 +25,7 @@ from mxsafe.rtl.stream.number_rounder import NumberRounder, NumberRounderConfigu
 from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import at, held
-from mxsafe.rtl.unit import Part, Unit, place
+from mxsafe.rtl.unit import Part, Ports, Unit, place
 from mxsafe.tables import MOST_IN_ROW
 from mxsafe.validation import about
 
@@ -217,7 +216,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
     beats that it writes, but x and y may be where the results of the same beats go.
     """
 
-    def ports(self) -> Mapping[str, Member]:
+    def ports(self) -> Ports:
         config = self.config
         size = config.machine.vector_beats, 32 * config.machine.rows
         writes = config.writer.write_ports if config.machine.conversions else {}
