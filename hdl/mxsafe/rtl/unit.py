@@ -14,7 +14,7 @@ import inspect
 import re
 from abc import ABCMeta
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cache
 from inspect import Signature, signature
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import (
     Protocol,
     Self,
     TypeVar,
+    dataclass_transform,
     get_args,
     get_type_hints,
     runtime_checkable,
@@ -43,7 +44,7 @@ T = TypeVar("T", bound="Options")
 def describe(value: object) -> Any:
     """A field of a configuration in values that JSON can hold: a specification in all its parts."""
     if is_dataclass(value):
-        return {field.name: describe(getattr(value, field.name)) for field in fields(value)}
+        return {each.name: describe(getattr(value, each.name)) for each in fields(value)}
     if isinstance(value, tuple | list):
         return [describe(item) for item in value]
     return value
@@ -87,8 +88,18 @@ def part_of_name(name: str, value: object) -> str:
     return str(value).replace("+", "_") or f"no_{name}"
 
 
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class _Checked(ABCMeta):
-    """Checks the arguments of an object against the annotations of its fields."""
+    """Makes classes frozen dataclasses, and checks the fields of objects against annotations.
+
+    Fields are given by name. With ``eq=False`` a class compares its objects as its base does.
+    """
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], *, eq: bool = True
+    ) -> Any:
+        made = super().__new__(mcs, name, bases, namespace)
+        return dataclass(frozen=True, kw_only=True, eq=eq)(made)
 
     def __call__(cls, *args: Any, **values: Any) -> Any:
         forms = _forms(cls)
@@ -113,10 +124,10 @@ _MOST = 1 << 16
 """Largest magnitude of an integer whose annotation sets no other bounds."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Options(metaclass=_Checked):
     """Fields that know which of them are not at their default: a configuration, or a part of one.
 
+    Classes that derive from this one are frozen dataclasses, without a decorator that says so.
     Fields are checked against their annotations, see `mxsafe.validation`, and against what their
     class says of them: a ValueError names the field and says what it must be.
 
@@ -146,17 +157,17 @@ class Options(metaclass=_Checked):
     @property
     def decisive(self) -> dict[str, Any]:
         """All fields, by name."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def defaults(self) -> dict[str, Any]:
         """Options that have a default, with its value."""
         known = {}
-        for field in fields(self):
-            if field.default is not MISSING:
-                known[field.name] = field.default
-            elif field.default_factory is not MISSING:
-                known[field.name] = field.default_factory()
+        for each in fields(self):
+            if each.default is not MISSING:
+                known[each.name] = each.default
+            elif each.default_factory is not MISSING:
+                known[each.name] = each.default_factory()
         return {**known, **self.__dict__.get("_defaults", {})}
 
     def _unusual(self) -> dict[str, Any]:
@@ -208,7 +219,6 @@ class Options(metaclass=_Checked):
         return found
 
 
-@dataclass(frozen=True, kw_only=True)
 class Configuration(Options):
     """Configuration of a hardware unit: the values that decide every bit of its Verilog.
 

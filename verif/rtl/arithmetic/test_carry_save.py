@@ -1,7 +1,5 @@
 """Sums without a chain of carries: the two numbers that are left have the sum of all."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from amaranth.hdl import Module as Logic
@@ -14,7 +12,6 @@ from verif.support.simulators import lint, run_lockstep
 from verif.support.units import generated
 
 
-@dataclass(frozen=True, kw_only=True)
 class SumConfiguration(Configuration):
     numbers: int
     bits: int

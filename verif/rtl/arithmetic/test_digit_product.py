@@ -1,7 +1,5 @@
 """Products without low columns: rows cut one by one, as the model of normalisation has them."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from amaranth.hdl import Const
@@ -15,7 +13,6 @@ from verif.support.simulators import lint, run_lockstep
 from verif.support.units import generated
 
 
-@dataclass(frozen=True, kw_only=True)
 class ProductConfiguration(Configuration):
     a_bits: int
     b_bits: int

@@ -1,7 +1,5 @@
 """Sums of terms that may be negated: those without a chain of carries."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 from amaranth.hdl import Module as Logic
@@ -15,7 +13,6 @@ from verif.support.simulators import lint, run_lockstep
 from verif.support.units import generated
 
 
-@dataclass(frozen=True, kw_only=True)
 class SumConfiguration(Configuration):
     terms: int
     bits: int

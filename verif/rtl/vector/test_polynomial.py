@@ -1,7 +1,5 @@
 """Tables in hardware against their model: every segment, with and without registers."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from amaranth.hdl import Const, Module
 from amaranth.lib.wiring import In, Out
@@ -22,7 +20,6 @@ NAMES = [name for name in tables.names() if not tables.load(name).places]
 """Tables whose segments have nothing but numbers."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class PolynomialConfiguration(Configuration):
     unnamed = frozenset({"table"})
 

@@ -1,7 +1,5 @@
 """A multiplier with registers inside, as the DSP blocks of FPGAs have them."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Module, Signal, signed, unsigned
 from amaranth.lib.wiring import In, Out
 
@@ -12,7 +10,6 @@ DSP_BITS = 18
 """Bits of a factor: those of ECP5; of Xilinx 7 the wider factor has more."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class DspMultiplierConfiguration(Configuration):
     """A `DspMultiplier`.
 

@@ -1,7 +1,5 @@
 """IEEE 754 binary32 addition."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
@@ -24,7 +22,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 
 
-@dataclass(frozen=True, kw_only=True)
 class Float32AdderConfiguration(Configuration):
     """A `Float32Adder`.
 

@@ -1,7 +1,5 @@
 """IEEE 754 binary32 multiplication."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib.wiring import In, Out
 
@@ -35,7 +33,6 @@ _KEPT = MANTISSA_BITS + 3
 """Bits of the product that matter one by one: two before the point, the mantissa, the guard."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class Float32MultiplierConfiguration(Configuration):
     """A `Float32Multiplier`.
 

@@ -1,7 +1,5 @@
 """A floating-point adder of the adder tree's format, with packed ports."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Module, Mux
 from amaranth.lib.wiring import In, Out
 
@@ -12,7 +10,6 @@ from mxsafe.rtl.arithmetic.signed_sum import add
 from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 
 
-@dataclass(frozen=True, kw_only=True)
 class FPAdderConfiguration(Configuration):
     """An `FPAdder`.
 

@@ -1,7 +1,5 @@
 """Full adders side by side: three numbers become two, without a chain of carries."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Module
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +11,6 @@ FULL_ADDERS = "full_adders"
 """How names of these modules begin."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class FullAddersConfiguration(Configuration):
     """A `FullAdders`.
 

@@ -3,8 +3,6 @@
 Tested by `verif/rtl/arithmetic/test_fp_adder.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -59,7 +57,6 @@ def require_plain(fmt: FloatFormat) -> FloatFormat:
 _MOST_BITS = 80
 
 
-@dataclass(frozen=True, kw_only=True)
 class _CodeConfiguration(Configuration):
     sum_format: FloatFormat
 

@@ -1,6 +1,5 @@
 """A register that has equals, each near what it drives."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Module, Signal
@@ -11,7 +10,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import limited, require_positive_integer
 
 
-@dataclass(frozen=True, kw_only=True)
 class RegisterCopyConfiguration(Configuration):
     """A `RegisterCopy`.
 

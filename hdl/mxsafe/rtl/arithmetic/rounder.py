@@ -3,8 +3,6 @@
 Tested by `verif/rtl/arithmetic/test_fp_adder.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Module, Mux, signed
 from amaranth.lib.wiring import In, Out
 
@@ -21,7 +19,6 @@ from mxsafe.rtl.arithmetic.bits import (
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 
-@dataclass(frozen=True, kw_only=True)
 class RounderConfiguration(Configuration):
     """A `Rounder`.
 

@@ -1,6 +1,6 @@
 """A fixed-point number times two block scales, as binary32."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
@@ -53,7 +53,6 @@ def is_nan_scale(m: Module, scale_a: Value, scale_w: Value) -> Value:
     return noted(nan, "An E8M0 scale of 255 is NaN, and so is its block.")
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScalerConfiguration(Configuration):
     """A `Scaler`; the default one is that of FP12 sums.
 

@@ -1,7 +1,5 @@
 """Accumulators that take a partial sum every cycle, one for each MAC."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +11,6 @@ from mxsafe.rtl.arithmetic.scaler import Scaler, block_exponent, is_nan_scale
 from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 
 
-@dataclass(frozen=True, kw_only=True)
 class AccumulatorConfiguration(Configuration):
     """An `Accumulator`.
 
@@ -101,7 +98,6 @@ class Accumulator(Unit[AccumulatorConfiguration]):
             m.d.sync += self.acc.eq(adder.sum)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BF16AccumulatorConfiguration(Configuration):
     """A `BF16Accumulator`.
 

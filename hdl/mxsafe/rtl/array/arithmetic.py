@@ -72,7 +72,6 @@ class Completion:
     results: list[Value]
 
 
-@dataclass(frozen=True, kw_only=True)
 class Arithmetic(Options, ABC):
     """How an array multiplies and adds, with all options that go with it."""
 
@@ -240,7 +239,6 @@ class Arithmetic(Options, ABC):
         """
 
 
-@dataclass(frozen=True, kw_only=True)
 class BlockArithmetic(Arithmetic):
     """An arithmetic of MX formats: element codes in blocks that share a scale.
 

@@ -3,7 +3,6 @@
 Tested by `verif/rtl/mac/test_formats.py`.
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 from mxsafe.formats import BF16
@@ -15,7 +14,6 @@ from mxsafe.rtl.mac.operand import Side
 from mxsafe.rtl.unit import describe
 
 
-@dataclass(frozen=True, kw_only=True)
 class Bf16(BeatArithmetic):
     """bfloat16 numbers without scales; products and sums in binary32.
 

@@ -4,7 +4,6 @@ Tested by `verif/rtl/array/test_accumulator.py`.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, NamedTuple
 
@@ -24,7 +23,6 @@ from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike, about, require_integer, within
 
 
-@dataclass(frozen=True, kw_only=True)
 class BlockAccumulatorConfiguration(Configuration):
     """A `BlockAccumulator`; the default one serves 16 MACs of four lanes of MXSF.
 

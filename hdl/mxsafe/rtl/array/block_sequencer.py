@@ -1,6 +1,5 @@
 """When sums of a block start and end, and which MAC's turn it is: flags for accumulators."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Value
@@ -16,7 +15,6 @@ Latency = Annotated[int, within(0, 256)]
 """Annotation of enabled cycles that flags are delayed by."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BlockSequencerConfiguration(Configuration):
     """A `BlockSequencer`; the default one goes with the default `BlockAccumulator`.
 

@@ -4,7 +4,7 @@ Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated, Any
 
 from amaranth.hdl import Module, Value
@@ -44,7 +44,6 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import PositiveInteger, require_integer, within
 
 
-@dataclass(frozen=True, kw_only=True)
 class Exact(IntegerArithmetic):
     """Integer sums within a block; few accumulators scale and add them once a block.
 

@@ -3,15 +3,12 @@
 Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 """
 
-from dataclasses import dataclass
-
 from mxsafe.rtl.array.accumulator import Accumulator, AccumulatorConfiguration
 from mxsafe.rtl.array.arithmetic import BeatArithmetic, BlockArithmetic
 from mxsafe.rtl.array.shape import UnitShape
 from mxsafe.rtl.mac.safe_mac import SafeMac, SafeMacConfiguration
 
 
-@dataclass(frozen=True, kw_only=True)
 class Fp12(BlockArithmetic, BeatArithmetic):
     """FP12 adder tree; an accumulator for each MAC scales its sum and adds it every cycle.
 

@@ -4,7 +4,6 @@ Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 """
 
 from abc import abstractmethod
-from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import ShapeLike
@@ -19,7 +18,6 @@ from mxsafe.rtl.mac.operand_dot import OperandDot, OperandDotConfiguration
 from mxsafe.validation import limited, require_positive_integer
 
 
-@dataclass(frozen=True, kw_only=True)
 class IntegerArithmetic(BlockArithmetic):
     """An arithmetic whose MACs are `OperandDot` units, and whose sums of blocks are integers.
 

@@ -1,6 +1,5 @@
 """How far the scales of blocks are below the anchors of their rows or columns."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -13,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike, within
 
 
-@dataclass(frozen=True, kw_only=True)
 class ScaleDistancesConfiguration(Configuration):
     """A `ScaleDistances`.
 

@@ -3,7 +3,7 @@
 Tested by `verif/rtl/array/test_systolic_array.py`.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from mxsafe.rtl.unit import Options
 from mxsafe.validation import Alike, AlikePower
@@ -12,7 +12,6 @@ _MOST_PRODUCTS = 1 << 16
 """Products a cycle of the largest array: 64 times the paper's."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class _Shape(Options):
     lanes: AlikePower = 4
 
@@ -26,7 +25,6 @@ class _Shape(Options):
         return [] if self == type(self)() else [str(self)]
 
 
-@dataclass(frozen=True, kw_only=True)
 class UnitShape(_Shape):
     """Size of a sub-matrix unit.
 
@@ -47,7 +45,6 @@ class UnitShape(_Shape):
         return self.rows * self.columns
 
 
-@dataclass(frozen=True, kw_only=True)
 class ArrayShape(_Shape):
     """Size of a systolic array; the default one is the paper's.
 

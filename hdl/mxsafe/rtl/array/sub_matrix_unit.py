@@ -1,7 +1,7 @@
 """The sub-matrix unit: MACs side by side and the accumulators behind them (paper, Fig. 5b)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from amaranth.hdl import Cat, Module, ShapeLike, Value, unsigned
@@ -18,7 +18,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import Alike
 
 
-@dataclass(frozen=True, kw_only=True)
 class SubMatrixUnitConfiguration(Configuration):
     """A `SubMatrixUnit`.
 

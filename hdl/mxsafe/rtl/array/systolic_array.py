@@ -1,7 +1,7 @@
 """The systolic tensor array (paper, Fig. 5a, b and d) behind AXI4-Stream."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
@@ -25,7 +25,6 @@ from mxsafe.rtl.stream.code_unpacker import CodeUnpacker, operand_user
 from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 
 
-@dataclass(frozen=True, kw_only=True)
 class SystolicArrayConfiguration(Configuration):
     """A `SystolicArray`.
 

@@ -4,7 +4,6 @@ Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Module, Value
@@ -32,7 +31,6 @@ from mxsafe.rtl.unit import Unit, place
 from mxsafe.validation import limited, require_positive_integer, within
 
 
-@dataclass(frozen=True, kw_only=True)
 class Window(IntegerArithmetic):
     """Integer sums of blocks, aligned to anchors and added as integers; see `mxsafe.model.window`.
 

@@ -3,7 +3,6 @@
 Tested by `verif/rtl/array/test_sub_matrix_unit.py`.
 """
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Annotated, Any
 
@@ -20,7 +19,6 @@ from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike, about, within
 
 
-@dataclass(frozen=True, kw_only=True)
 class WindowAccumulatorConfiguration(Configuration):
     """A `WindowAccumulator`; the default one serves 16 MACs of eight lanes of MXSF.
 

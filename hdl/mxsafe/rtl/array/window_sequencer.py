@@ -1,7 +1,5 @@
 """When sums of blocks and of tiles start and end: flags for windows."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Value
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +11,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
-@dataclass(frozen=True, kw_only=True)
 class WindowSequencerConfiguration(Configuration):
     """A `WindowSequencer`; the default one goes with the default `WindowAccumulator`.
 

@@ -1,7 +1,5 @@
 """The memory of a board: block RAM behind AXI4, and behind a bridge."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In
 
@@ -20,7 +18,6 @@ _MOST_BEATS = 1 << 16
 _DECODE_ERROR = 0b11
 
 
-@dataclass(frozen=True, kw_only=True)
 class BlockMemoryConfiguration(Configuration):
     """A `BlockMemory`.
 

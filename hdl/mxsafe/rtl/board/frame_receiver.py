@@ -3,7 +3,6 @@
 Tested by `verif/rtl/board/test_serial_bridge.py`.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal
@@ -19,7 +18,6 @@ from mxsafe.validation import within
 _BYTE = 8
 
 
-@dataclass(frozen=True, kw_only=True)
 class FrameReceiverConfiguration(Configuration):
     """A `FrameReceiver`.
 

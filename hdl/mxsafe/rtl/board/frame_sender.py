@@ -3,8 +3,6 @@
 Tested by `verif/rtl/board/test_serial_bridge.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
@@ -17,7 +15,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 _BYTE = 8
 
 
-@dataclass(frozen=True, kw_only=True)
 class FrameSenderConfiguration(Configuration):
     """A `FrameSender`."""
 

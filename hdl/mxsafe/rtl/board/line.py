@@ -3,7 +3,6 @@
 Tested by `verif/rtl/board/test_uart.py`.
 """
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from mxsafe.rtl.unit import Configuration
@@ -18,7 +17,6 @@ Divisor = Annotated[int, within(_LEAST_DIVISOR, _MOST_DIVISOR)]
 """Annotation of cycles a bit."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LineConfiguration(Configuration):
     """A unit at a serial line.
 

@@ -1,6 +1,5 @@
 """The bridge between a host's bytes and a machine: its registers, and the memory beside it."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -36,7 +35,6 @@ _REGISTERS, _MEMORY, _BOARD = range(3)
 """Target of a command: its bits above the lowest."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class SerialBridgeConfiguration(Configuration):
     """A `SerialBridge`.
 

@@ -3,7 +3,7 @@
 Tested by `verif/rtl/board/test_ulx3s.py`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Signal
@@ -35,7 +35,6 @@ LIGHTS = {
 _BEAT_BITS = 25
 
 
-@dataclass(frozen=True, kw_only=True)
 class SerialMachineConfiguration(Configuration):
     """A `SerialMachine`.
 

@@ -3,8 +3,6 @@
 Tested by `verif/rtl/board/test_uart.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Out
 
@@ -17,7 +15,6 @@ _SAMPLES = 10
 _SYNCHRONISERS = 2
 
 
-@dataclass(frozen=True, kw_only=True)
 class UartReceiverConfiguration(LineConfiguration):
     """A `UartReceiver`."""
 

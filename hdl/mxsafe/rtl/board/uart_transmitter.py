@@ -3,8 +3,6 @@
 Tested by `verif/rtl/board/test_uart.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib.wiring import In, Out
 
@@ -16,7 +14,6 @@ _BITS = 10
 """Start bit, eight of data, stop bit."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class UartTransmitterConfiguration(LineConfiguration):
     """A `UartTransmitter`."""
 

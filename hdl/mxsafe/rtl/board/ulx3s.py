@@ -109,7 +109,6 @@ def pll_divisors(clock_mhz: int) -> dict[str, int]:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
 class Ulx3sConfiguration(Configuration):
     """A `Ulx3s`.
 

@@ -4,7 +4,6 @@ Tested by `verif/rtl/mac/test_formats.py`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
@@ -88,7 +87,6 @@ class BF16Multiplier(Unit[BF16MultiplierConfiguration]):
 _DEFAULT_STAGES = 3
 
 
-@dataclass(frozen=True, kw_only=True)
 class BF16MacConfiguration(Configuration):
     """A `BF16Mac`.
 

@@ -1,7 +1,6 @@
 """The element decoder (paper, Fig. 5e)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
@@ -13,7 +12,6 @@ from mxsafe.rtl.mac.special_codes import is_special
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 
-@dataclass(frozen=True, kw_only=True)
 class DecoderConfiguration(Configuration):
     """A `Decoder`.
 

@@ -115,7 +115,6 @@ def _shift_of_product(
     return truncated(m, "shift", bits, sum(distances[1:], distances[0])), 0
 
 
-@dataclass(frozen=True, kw_only=True)
 class OperandMultiplierConfiguration(Configuration):
     """An `OperandMultiplier`.
 
@@ -478,7 +477,6 @@ def dsp_product(
     return bits.as_signed() if is_signed else bits
 
 
-@dataclass(frozen=True, kw_only=True)
 class PairedMultiplierConfiguration(Configuration):
     """A `PairedMultiplier`.
 
@@ -568,7 +566,6 @@ class PairedMultiplier(Unit[PairedMultiplierConfiguration]):
         m.d.comb += self.products.as_value().eq(products)
 
 
-@dataclass(frozen=True, kw_only=True)
 class RoundingMultiplierConfiguration(Configuration):
     """A `RoundingMultiplier`.
 

@@ -1,7 +1,6 @@
 """Element codes to operands: what the multipliers of an array take, made once at its edge."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Shape, Value
@@ -28,7 +27,6 @@ def _base(format: MXFormat | FormatSet, unit: str, factor: Factor | None) -> str
     return "_".join(filter(None, (format.name, unit, factor)))
 
 
-@dataclass(frozen=True, kw_only=True)
 class OperandDecoderConfiguration(Configuration):
     """An `OperandDecoder`.
 
@@ -250,7 +248,6 @@ def _with_offset(field: Value, offset: int) -> Value:
     return field + offset
 
 
-@dataclass(frozen=True, kw_only=True)
 class LaneDecoderConfiguration(Configuration):
     """A `LaneDecoder`.
 

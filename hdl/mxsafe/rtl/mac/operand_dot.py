@@ -1,7 +1,6 @@
 """Exact dot product of decoded operands: what the MACs of an array have in them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Const, Module, Value, signed
@@ -45,7 +44,6 @@ _LATE = 3
 _MOST_LATE = 8
 
 
-@dataclass(frozen=True, kw_only=True)
 class OperandDotConfiguration(Configuration):
     """An `OperandDot`.
 

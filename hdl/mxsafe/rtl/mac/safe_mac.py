@@ -1,7 +1,6 @@
 """SAFE-MAC with the paper's FP12 adder tree (Fig. 5c)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Value
 from amaranth.lib import data
@@ -33,7 +32,6 @@ def mac_boundaries(lanes: int) -> tuple[str, ...]:
     return ("products", "sums", "output") if lanes > 2 else ("products", "output")
 
 
-@dataclass(frozen=True, kw_only=True)
 class SafeMacConfiguration(Configuration):
     """A `SafeMac`.
 

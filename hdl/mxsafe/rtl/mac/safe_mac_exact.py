@@ -4,7 +4,6 @@ Tested by `verif/rtl/mac/test_safe_mac.py`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib import data
@@ -24,7 +23,6 @@ from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import AlikePower, about
 
 
-@dataclass(frozen=True, kw_only=True)
 class SafeMacExactConfiguration(Configuration):
     """A `SafeMacExact`.
 

@@ -3,8 +3,6 @@
 Tested by `verif/rtl/mac/test_operand_decoder.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -26,7 +24,6 @@ def is_special(element: FloatFormat | IntFormat, code: Value) -> Value:
     return magnitude.all()
 
 
-@dataclass(frozen=True, kw_only=True)
 class SpecialCodesConfiguration(Configuration):
     """A `SpecialCodes`.
 

@@ -1,7 +1,5 @@
 """The machine: registers on AXI4-Lite, and everything behind them."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib.wiring import Out, connect, flipped
 
@@ -23,8 +21,7 @@ _TOLD = (
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AcceleratorConfiguration(AcceleratorCoreConfiguration):
+class AcceleratorConfiguration(AcceleratorCoreConfiguration, eq=False):
     """An `Accelerator`, of the sizes of its core."""
 
     @property

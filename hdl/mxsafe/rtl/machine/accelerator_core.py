@@ -4,7 +4,7 @@ Tested by `verif/rtl/machine/test_accelerator.py`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
 from typing import Any
 
@@ -51,8 +51,7 @@ _EVENTS = (
 _SIDES = ("a", "w")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AcceleratorCoreConfiguration(PartConfiguration):
+class AcceleratorCoreConfiguration(PartConfiguration, eq=False):
     """An `AcceleratorCore`.
 
     Parameters

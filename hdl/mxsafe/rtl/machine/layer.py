@@ -1,7 +1,7 @@
 """A layer of a network: array, stages such as an activation, converter, packer; AXI4-Stream."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -30,7 +30,6 @@ _OPERAND = "s_axis_operand"
 """The stream of numbers that a stage adds, by its name in the stage."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class LayerConfiguration(Configuration):
     """A `Layer`.
 

@@ -1,7 +1,7 @@
 """Base of a machine's parts: each gets the whole machine, which alone says the sizes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 from mxsafe.machine.configuration import MachineConfiguration
@@ -10,8 +10,7 @@ from mxsafe.rtl.timing import Target
 from mxsafe.rtl.unit import Configuration
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PartConfiguration(Configuration):
+class PartConfiguration(Configuration, eq=False):
     """A part of a machine.
 
     Its parameters and its name say those `sizes` of the machine that decide it. Parts of which

@@ -1,6 +1,5 @@
 """A piece of the chain in which beats wait for the end of their block."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from amaranth.hdl import Module, Signal
@@ -15,7 +14,6 @@ MOST_STAGES = 8
 """Most stages of a piece: longer chains consist of several."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeatChainConfiguration(Configuration):
     """A `BeatChain`; the default one is that of 16 lanes of MXSF and blocks of four beats.
 

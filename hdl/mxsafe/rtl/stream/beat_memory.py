@@ -1,7 +1,5 @@
 """A memory of beats: one port to write and one to read, the only kind of memory in the hardware."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Module
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
@@ -10,7 +8,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeatMemoryConfiguration(Configuration):
     """A `BeatMemory`.
 

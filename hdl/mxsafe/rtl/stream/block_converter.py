@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value, signed
@@ -36,7 +35,6 @@ _BLOCKS_OF_ROOM = 2  # one leaves while the next one enters
 _BLOCKS_HELD = 3  # with a short one in between, at the end of a packet
 
 
-@dataclass(frozen=True, kw_only=True)
 class BlockConverterConfiguration(Configuration):
     """A `BlockConverter`.
 

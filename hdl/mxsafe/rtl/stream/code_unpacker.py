@@ -3,8 +3,6 @@
 Tested by `verif/rtl/array/test_operand_formats.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -24,7 +22,6 @@ def operand_user(format: FormatSet | None, *, begins: bool) -> data.StructLayout
     return data.StructLayout({**flags, **mode}) if flags or mode else None
 
 
-@dataclass(frozen=True, kw_only=True)
 class CodeUnpackerConfiguration(Configuration):
     """A `CodeUnpacker`.
 

@@ -73,7 +73,6 @@ class BeatBlocks:
         return cls(length // span, span, width // span)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ConverterConfiguration(Configuration):
     """A `Converter`.
 

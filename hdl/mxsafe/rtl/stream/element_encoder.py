@@ -3,8 +3,6 @@
 Tested by `verif/rtl/stream/test_converter.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed
 from amaranth.lib.wiring import In, Out
 
@@ -14,7 +12,6 @@ from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 
 
-@dataclass(frozen=True, kw_only=True)
 class ElementEncoderConfiguration(Configuration):
     """An `ElementEncoder`.
 

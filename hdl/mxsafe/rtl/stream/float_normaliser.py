@@ -1,6 +1,5 @@
 """The first half of a converter's lane: a float32 or bfloat16 word, normalised and shortened."""
 
-from dataclasses import dataclass
 from typing import cast
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
@@ -28,7 +27,6 @@ def source_format(source: str) -> FloatFormat:
     return cast(FloatFormat, SCALAR_FORMATS[name])
 
 
-@dataclass(frozen=True, kw_only=True)
 class FloatNormaliserConfiguration(Configuration):
     """A `FloatNormaliser`.
 

@@ -1,7 +1,5 @@
 """The largest of several exponent fields."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -12,7 +10,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
-@dataclass(frozen=True, kw_only=True)
 class LargestExponentConfiguration(Configuration):
     """A `LargestExponent`; the default one is that of a beat of 16 values and of what came before.
 

@@ -1,7 +1,5 @@
 """Rounding of binary32 numbers to bfloat16, behind AXI4-Stream."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Module
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -14,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
-@dataclass(frozen=True, kw_only=True)
 class NumberRounderConfiguration(Configuration):
     """A `NumberRounder`.
 

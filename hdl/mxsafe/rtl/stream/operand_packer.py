@@ -1,7 +1,5 @@
 """The packer of converted beats into operand beats of the array, behind AXI4-Stream."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -14,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike, AlikePower, PositiveInteger
 
 
-@dataclass(frozen=True, kw_only=True)
 class OperandPackerConfiguration(Configuration):
     """An `OperandPacker`.
 

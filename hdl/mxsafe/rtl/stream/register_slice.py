@@ -1,7 +1,6 @@
 """Registers between the two ends of a stream, so that no path goes through."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -13,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import PositiveInteger
 
 
-@dataclass(frozen=True, kw_only=True)
 class RegisterSliceConfiguration(Configuration):
     """A `RegisterSlice`.
 

@@ -1,7 +1,5 @@
 """Rows of beats, each given several times: for functions that need a whole row before a result."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -14,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import Alike, Count, PositiveInteger, PowerOfTwo
 
 
-@dataclass(frozen=True, kw_only=True)
 class RowReplayConfiguration(Configuration):
     """A `RowReplay`.
 

@@ -1,7 +1,5 @@
 """The transposer of square tiles, behind AXI4-Stream."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -12,7 +10,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
 
-@dataclass(frozen=True, kw_only=True)
 class TransposerConfiguration(Configuration):
     """A `Transposer`.
 

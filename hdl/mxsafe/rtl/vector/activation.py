@@ -1,7 +1,5 @@
 """Functions of binary32 numbers, on every number of a beat: activations and their like."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -36,7 +34,6 @@ def _relu(m: Module, lane: int, word: Value) -> Value:
     return Mux(negative, Const(0, 32), word)
 
 
-@dataclass(frozen=True, kw_only=True)
 class ActivationConfiguration(Configuration):
     """An `Activation`.
 

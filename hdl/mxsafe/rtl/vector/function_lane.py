@@ -15,7 +15,7 @@ than what they save, and straight lines would have some 1,000 segments of about 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value, signed, unsigned
@@ -124,7 +124,6 @@ def short_name(functions: str) -> str:
     return functions.replace("_derivative", "d").replace("+", "_")
 
 
-@dataclass(frozen=True, kw_only=True)
 class FunctionLaneConfiguration(Configuration):
     """A `FunctionLane`.
 

@@ -1,7 +1,5 @@
 """One lane of arithmetic on binary32 numbers: a product, a sum, or one after the other."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Module, Value
 from amaranth.lib.wiring import In, Out
 
@@ -14,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 _UNITS = {"multiply_stages": "Float32Multiplier", "add_stages": "Float32Adder"}
 
 
-@dataclass(frozen=True, kw_only=True)
 class MultiplyAddConfiguration(Configuration):
     """A `MultiplyAdd`.
 

@@ -1,13 +1,11 @@
 """Layer and RMS normalisation of rows of a stream."""
 
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from mxsafe.rtl.vector.rows import Rows, RowsConfiguration
 from mxsafe.validation import Alike
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormaliseConfiguration(RowsConfiguration):
     """A `Normalise`: fields that are not listed keep their defaults.
 

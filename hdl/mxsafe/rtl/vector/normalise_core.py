@@ -1,7 +1,6 @@
 """Normalisation of rows that come several times: sums, squares, results."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
@@ -24,7 +23,6 @@ from mxsafe.tables.normalise import MOST_VALUES
 from mxsafe.validation import Alike, AlikePower, PowerOfTwo
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormaliseCoreConfiguration(Configuration):
     """A `NormaliseCore`.
 

@@ -41,7 +41,6 @@ its power of 4, add `epsilon`, invert it, and take the square root; keep what th
 _Phases = Mapping[str, Signal]
 
 
-@dataclass(frozen=True, kw_only=True)
 class NormaliseRowConfiguration(Configuration):
     """A `NormaliseRow`.
 

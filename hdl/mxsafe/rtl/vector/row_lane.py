@@ -117,7 +117,6 @@ def lane_ports(ends: Ends, lanes: int) -> dict[str, Member]:
     }
 
 
-@dataclass(frozen=True, kw_only=True)
 class RowLaneConfiguration(Configuration):
     """A `RowLane`.
 

@@ -1,7 +1,7 @@
 """Reductions of rows that come in beats: softmax, norms and sums."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
@@ -53,7 +53,6 @@ class _Largest(NamedTuple):
     before: Value
 
 
-@dataclass(frozen=True, kw_only=True)
 class RowsConfiguration(Configuration):
     """A `Rows`.
 

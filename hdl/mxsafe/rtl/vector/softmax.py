@@ -1,6 +1,6 @@
 """Softmax behind AXI4-Stream."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import ClassVar, Literal
 
 from mxsafe.rtl.vector.rows import Rows, RowsConfiguration
@@ -8,7 +8,6 @@ from mxsafe.rtl.vector.rows import Rows, RowsConfiguration
 _OWN = frozenset({"lanes", "along", "depth", "grade", "target"})
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftmaxConfiguration(RowsConfiguration):
     """A `Softmax`: fields that are not listed keep their defaults.
 

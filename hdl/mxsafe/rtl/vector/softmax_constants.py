@@ -1,6 +1,5 @@
 """Row constants of a softmax lane, from the row's largest value and the factor."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Module, Mux, Value
@@ -36,7 +35,6 @@ _BIAS = 127
 _EXTRA_BITS = 3  # below the significand: two, and a sticky one
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftmaxConstantsConfiguration(SoftmaxPartConfiguration):
     """A `SoftmaxConstants`: for an FPGA with three registers more."""
 

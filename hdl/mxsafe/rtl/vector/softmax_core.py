@@ -1,7 +1,6 @@
 """Softmax of rows that come twice: first for the sum of their powers, then for the results."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -31,7 +30,6 @@ _POSITIONS = 2  # groups of lanes with a position of their own
 _DIGIT_STEPS = 2  # in which digits reach them; no more than there are before a row
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftmaxCoreConfiguration(SoftmaxPartConfiguration, SoftmaxRowsConfiguration):
     """A `SoftmaxCore`.
 

@@ -21,7 +21,6 @@ _LOWEST = 0xFFFFFFFF ^ INFINITY
 _LENGTH = range(1 << LENGTH_BITS)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftmaxEntryConfiguration(SoftmaxRowsConfiguration):
     """A `SoftmaxEntry`.
 

@@ -1,6 +1,5 @@
 """The logarithm of a sum of softmax."""
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from amaranth.hdl import Cat, Const, Module
@@ -19,7 +18,6 @@ _STAGES = ("normalised", "sloped", "evaluated")
 _FPGA_STAGES = ("counted", *_STAGES)
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftmaxLogarithmConfiguration(SoftmaxPartConfiguration):
     """A `SoftmaxLogarithm`: for an FPGA with a register more, behind the number of zeros.
 

@@ -4,7 +4,6 @@ Tested by `verif/rtl/vector/test_softmax.py`.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from mxsafe.rtl.timing import Target
@@ -14,7 +13,6 @@ from mxsafe.tables.softmax import WIDTHS, SoftmaxWidths
 from mxsafe.validation import Alike
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftmaxRowsConfiguration(Configuration):
     """How rows come.
 
@@ -34,7 +32,6 @@ class SoftmaxRowsConfiguration(Configuration):
     sweeps: bool = False
 
 
-@dataclass(frozen=True, kw_only=True)
 class SoftmaxPartConfiguration(Configuration):
     """A part of softmax.
 

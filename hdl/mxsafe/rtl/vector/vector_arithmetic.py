@@ -25,7 +25,6 @@ _ADDING = frozenset({"add", "axpy"})
 _ONE, _MINUS_ZERO = 0x3F800000, 0x80000000
 
 
-@dataclass(frozen=True, kw_only=True)
 class VectorArithmeticConfiguration(Configuration):
     """A `VectorArithmetic`.
 

@@ -1,6 +1,6 @@
 """Functions of binary32 numbers behind AXI4-Stream: a beat in, a beat out."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from amaranth.hdl import Cat, Module, ResetSignal, Signal, Value
 from amaranth.lib import data
@@ -13,7 +13,6 @@ from mxsafe.rtl.vector.activation import Activation, ActivationConfiguration
 from mxsafe.validation import Count
 
 
-@dataclass(frozen=True, kw_only=True)
 class VectorFunctionConfiguration(Configuration):
     """A `VectorFunction`.
 

@@ -1,6 +1,6 @@
 """Beats in parts, and parts of beats joined again."""
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,6 @@ from verif.support.units import generated, published
 COLUMNS = 4
 
 
-@dataclass(frozen=True, kw_only=True)
 class BothConfiguration(BeatSplitterConfiguration):
     @property
     def base(self) -> str:

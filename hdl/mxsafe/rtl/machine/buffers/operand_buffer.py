@@ -1,7 +1,6 @@
 """A buffer of operands: codes by beats of several words, and the scales of their blocks."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Value
@@ -20,7 +19,6 @@ _HALVES = 2
 """Entries of a word of scales."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class OperandBufferConfiguration(Configuration):
     """An `OperandBuffer`.
 

@@ -1,7 +1,6 @@
 """Rows of operand beats and of their scales to one of the operand buffers."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -26,7 +25,6 @@ FIELDS = {"codes": ("out", "out_stride"), "scales": ("out_scales", "out_scale_st
 _WIDTHS = WIDTHS["vector"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class OperandWriterConfiguration(Configuration):
     """An `OperandWriter`.
 

@@ -1,7 +1,6 @@
 """The buffer of binary32 numbers between the engines: banks, and who may use them when."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -20,7 +19,6 @@ WRITERS = ("gemm", "vector", "load")
 """Who uses the buffer, in the order in which they go first."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class VectorBufferConfiguration(Configuration):
     """A `VectorBuffer`.
 

@@ -1,7 +1,6 @@
 """Check of a descriptor by itself, before anything of it runs."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Value
 from amaranth.lib.wiring import In, Out
@@ -23,8 +22,7 @@ from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Ports, Unit
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class DescriptorCheckConfiguration(PartConfiguration):
+class DescriptorCheckConfiguration(PartConfiguration, eq=False):
     """A `DescriptorCheck`: for an FPGA with a register behind each kind of descriptors."""
 
     decided_by = (

@@ -3,8 +3,6 @@
 Tested by `verif/rtl/machine/control/test_queues.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -20,7 +18,6 @@ PAYLOAD_BITS = DESCRIPTOR_BITS - HEADER_BITS
 """Bits of a descriptor that an engine sees."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class DescriptorQueueConfiguration(Configuration):
     """A `DescriptorQueue`.
 

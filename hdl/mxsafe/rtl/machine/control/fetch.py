@@ -1,7 +1,7 @@
 """Descriptors out of memory: asked for ahead, judged, numbered, handed over in order."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -26,7 +26,6 @@ _AHEAD = 16
 """Most descriptors that are asked for and not handed over; half of them are at a time."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class FetchConfiguration(Configuration):
     """A `Fetch`.
 

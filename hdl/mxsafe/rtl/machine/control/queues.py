@@ -1,7 +1,6 @@
 """The queues of the machine, and the tokens between them."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import permutations
 from typing import Any
 
@@ -43,7 +42,6 @@ _LEAST_CLOCKS = 1 + (len(QUEUES) - 1).bit_length()
 """In which the least of the queues' numbers is found, with registers around each comparison."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class QueuesConfiguration(Configuration):
     """`Queues`.
 

@@ -1,7 +1,6 @@
 """Registers of the machine on AXI4-Lite, made from the description."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -46,8 +45,7 @@ _HELD = (
 """Registers that keep what is written to them."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RegistersConfiguration(PartConfiguration):
+class RegistersConfiguration(PartConfiguration, eq=False):
     """`Registers`.
 
     For an FPGA `clear`, a reset of many registers, comes from one, and reaches them by way of

@@ -1,7 +1,5 @@
 """Address generator: a strided iterator of nested loops, by additions alone."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
@@ -11,7 +9,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger
 
 
-@dataclass(frozen=True, kw_only=True)
 class AddressGeneratorConfiguration(Configuration):
     """An `AddressGenerator`; the default one is for a buffer.
 

@@ -3,8 +3,6 @@
 Tested by `verif/rtl/machine/dma/test_axi_reader.py`.
 """
 
-from dataclasses import dataclass
-
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst, require_data_bits
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
 from mxsafe.rtl.machine.dma.tag_queue import TagQueue
@@ -14,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Part
 from mxsafe.validation import PowerOfTwo, about
 
 
-@dataclass(frozen=True, kw_only=True)
 class AxiMasterConfiguration(Configuration):
     """A master of one AXI4 port, to which runs of words are given.
 

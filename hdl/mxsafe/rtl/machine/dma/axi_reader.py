@@ -1,7 +1,5 @@
 """Reads of memory: runs of words that two clients ask for, through one AXI4 port."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
@@ -17,7 +15,6 @@ from mxsafe.validation import PowerOfTwo
 _CLIENTS = 2
 
 
-@dataclass(frozen=True, kw_only=True)
 class AxiReaderConfiguration(AxiMasterConfiguration):
     """An `AxiReader`.
 

@@ -1,7 +1,5 @@
 """Writes to memory: runs of words through one AXI4 port."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
@@ -15,7 +13,6 @@ from mxsafe.rtl.timing import at
 from mxsafe.rtl.unit import Ports, Unit, place
 
 
-@dataclass(frozen=True, kw_only=True)
 class AxiWriterConfiguration(AxiMasterConfiguration):
     """An `AxiWriter`; a burst is outstanding until its response has come."""
 

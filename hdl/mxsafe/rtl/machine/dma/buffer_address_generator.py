@@ -3,8 +3,6 @@
 Tested by `verif/rtl/machine/dma/test_address_generator.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -21,7 +19,6 @@ BUFFER_FIELDS = (*(f"count_{i}" for i in _LOOPS), *(f"step_{i}" for i in _LOOPS)
 """Fields of LOAD and STORE that say where words stand in a buffer, after the first one."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class BufferAddressGeneratorConfiguration(Configuration):
     """A `BufferAddressGenerator`.
 

@@ -1,7 +1,5 @@
 """From a run of words in memory to the bursts of AXI4 that read or write it."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
@@ -14,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 
-@dataclass(frozen=True, kw_only=True)
 class BurstSplitterConfiguration(Configuration):
     """A `BurstSplitter`.
 

@@ -31,8 +31,7 @@ _CODE_BITS = 8
 _NIBBLE_BITS = 4
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LoadEngineConfiguration(PartConfiguration):
+class LoadEngineConfiguration(PartConfiguration, eq=False):
     """A `LoadEngine`, of the sizes of its machine."""
 
     decided_by = (

@@ -1,7 +1,5 @@
 """From the memory side of a descriptor to runs of words."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
@@ -25,7 +23,6 @@ MEMORY_FIELDS = (
 """Fields of LOAD and STORE that say where words stand in memory."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class MemoryAddressGeneratorConfiguration(Configuration):
     """A `MemoryAddressGenerator`.
 

@@ -1,7 +1,5 @@
 """Addresses of entries that follow one another in rows, of which each begins a stride further."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
@@ -10,7 +8,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger
 
 
-@dataclass(frozen=True, kw_only=True)
 class RowAddressGeneratorConfiguration(Configuration):
     """A `RowAddressGenerator`.
 

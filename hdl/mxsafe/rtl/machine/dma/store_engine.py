@@ -1,7 +1,6 @@
 """The STORE engine of the machine: words of the buffers into memory."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import stream
@@ -29,8 +28,7 @@ _CODE_BITS = 8
 _NIBBLE_BITS = 4
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StoreEngineConfiguration(PartConfiguration):
+class StoreEngineConfiguration(PartConfiguration, eq=False):
     """A `StoreEngine`, of the sizes of its machine."""
 
     decided_by = (

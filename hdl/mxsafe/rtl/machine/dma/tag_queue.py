@@ -1,7 +1,5 @@
 """A short queue of narrow tags in registers: an entry for each outstanding transaction."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Out
 
@@ -10,7 +8,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
 
-@dataclass(frozen=True, kw_only=True)
 class TagQueueConfiguration(Configuration):
     """A `TagQueue`.
 

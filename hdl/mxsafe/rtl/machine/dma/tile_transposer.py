@@ -1,7 +1,6 @@
 """Transposition of 8x8 tiles of codes in a strip, as words pass on their way into a buffer."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
@@ -19,7 +18,6 @@ _SQUARE_BITS = _LANES * _LANES * _CODE_BITS
 """Four rows of a word."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class TileTransposerConfiguration(Configuration):
     """A `TileTransposer`.
 

@@ -1,7 +1,5 @@
 """Transposition of 8x8 tiles of codes of several bytes in a strip, on their way into a buffer."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
@@ -19,7 +17,6 @@ _WORD_BYTES = 2
 """Bytes of a word for each row of a strip."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class WideTransposerConfiguration(Configuration):
     """A `WideTransposer`.
 

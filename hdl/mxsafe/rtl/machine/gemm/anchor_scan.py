@@ -3,8 +3,6 @@
 Tested by `verif/rtl/machine/gemm/test_operand_feed.py`.
 """
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
@@ -20,8 +18,7 @@ from mxsafe.rtl.unit import Ports, Unit
 _GEMM = descriptor_layout("gemm")
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AnchorScanConfiguration(PartConfiguration):
+class AnchorScanConfiguration(PartConfiguration, eq=False):
     """An `AnchorScan`."""
 
     decided_by = ("rows", "a_entries", "w_entries")

@@ -84,8 +84,7 @@ def array_of(machine: MachineConfiguration) -> SystolicArrayConfiguration:
     return SystolicArrayConfiguration(shape=shape, arithmetic=arithmetic)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class GemmEngineConfiguration(PartConfiguration):
+class GemmEngineConfiguration(PartConfiguration, eq=False):
     """A `GemmEngine`, of the sizes of its machine."""
 
     decided_by = ("a_beats", "w_beats", "vector_beats")

@@ -1,6 +1,5 @@
 """Operands of products out of their buffers: tile by tile, a beat of both sides a cycle."""
 
-from dataclasses import dataclass
 from typing import Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
@@ -25,8 +24,7 @@ _STRIDES = {
 }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class OperandFeedConfiguration(PartConfiguration):
+class OperandFeedConfiguration(PartConfiguration, eq=False):
     """An `OperandFeed`.
 
     For an FPGA whose array takes a beat in two cycles or more, what depends on the loops'

@@ -1,6 +1,5 @@
 """Rows of products into the vector buffer: where each of them goes, and which are dropped."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -27,7 +26,6 @@ _KEPT = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
 class ResultRowsConfiguration(Configuration):
     """`ResultRows`.
 

@@ -1,7 +1,5 @@
 """Beats in parts, for vector units of fewer lanes, and parts of results to beats again."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -14,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import AlikePower, PositiveInteger, PowerOfTwo
 
 
-@dataclass(frozen=True, kw_only=True)
 class _PartsConfiguration(Configuration):
     columns: AlikePower = 16
     parts: AlikePower = 2
@@ -45,7 +42,6 @@ class _PartsConfiguration(Configuration):
         return data.ArrayLayout(32, self.columns // self.parts)
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeatSplitterConfiguration(_PartsConfiguration):
     """A `BeatSplitter`.
 
@@ -187,7 +183,6 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
         return chosen(m, "part_of_row", following, [*parts, parts[0]]), shown
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeatJoinerConfiguration(_PartsConfiguration):
     """A `BeatJoiner`.
 

@@ -1,6 +1,5 @@
 """Rows of beats from a buffer, read ahead of who takes them."""
 
-from dataclasses import dataclass
 from typing import Annotated
 
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
@@ -22,7 +21,6 @@ _MOST_BITS = 32
 _WIDTHS = WIDTHS["vector"]
 
 
-@dataclass(frozen=True, kw_only=True)
 class BeatReaderConfiguration(Configuration):
     """A `BeatReader`.
 

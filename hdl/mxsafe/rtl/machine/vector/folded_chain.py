@@ -3,7 +3,7 @@
 Tested by `verif/rtl/machine/vector/test_vector_engine.py`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from amaranth.hdl import Module, Value
@@ -19,7 +19,6 @@ from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
 from mxsafe.validation import AlikePower, about
 
 
-@dataclass(frozen=True, kw_only=True)
 class FoldedChainConfiguration(Configuration):
     """A `FoldedChain`.
 

@@ -3,7 +3,7 @@
 Tested by `verif/rtl/machine/vector/test_vector_engine.py`.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib import data
@@ -17,7 +17,6 @@ from mxsafe.rtl.vector.vector_function import VectorFunction, VectorFunctionConf
 from mxsafe.validation import AlikePower
 
 
-@dataclass(frozen=True, kw_only=True)
 class NarrowFunctionConfiguration(Configuration):
     """A `NarrowFunction`.
 

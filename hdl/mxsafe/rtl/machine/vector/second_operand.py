@@ -1,7 +1,5 @@
 """Second operands of vectors from beats: a beat each, a number each, or one for a whole row."""
 
-from dataclasses import dataclass
-
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
@@ -14,7 +12,6 @@ from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import AlikePower
 
 
-@dataclass(frozen=True, kw_only=True)
 class SecondOperandConfiguration(Configuration):
     """An `SecondOperand`.
 

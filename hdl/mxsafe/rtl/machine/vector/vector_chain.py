@@ -39,7 +39,6 @@ _START_BITS = 14
 """Bits of the number of keys before the first query: those of an address of the vector buffer."""
 
 
-@dataclass(frozen=True, kw_only=True)
 class VectorChainConfiguration(Configuration):
     """A `VectorChain`.
 

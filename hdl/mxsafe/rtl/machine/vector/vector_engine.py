@@ -1,6 +1,6 @@
 """The engine that runs VECTOR descriptors of the machine: rows of vectors, buffer to buffer."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -48,8 +48,7 @@ _LEAST_ROW = 2
 """Beats of the shortest memory of rows."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class VectorEngineConfiguration(PartConfiguration):
+class VectorEngineConfiguration(PartConfiguration, eq=False):
     """A `VectorEngine`, of the sizes of its machine.
 
     Raises
