@@ -18,9 +18,8 @@ from mxsafe.rtl.array.token import Token
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.mac.operand_decoder import LaneDecoder
 from mxsafe.rtl.mac.special_codes import SpecialCodes
-from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
+from mxsafe.rtl.stream.axi_stream import AxiStream, operand_beat, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
-from mxsafe.rtl.stream.beats import operand_beat
 from mxsafe.rtl.stream.code_unpacker import CodeUnpacker, operand_user
 from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 

@@ -17,7 +17,7 @@ from mxsafe.rtl.board.uart_receiver import UartReceiver, UartReceiverConfigurati
 from mxsafe.rtl.board.uart_transmitter import UartTransmitter
 from mxsafe.rtl.machine.accelerator import Accelerator
 from mxsafe.rtl.machine.axi import sliced_axi
-from mxsafe.rtl.machine.sizes import differing_sizes
+from mxsafe.rtl.machine.part import differing_sizes
 from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, describe, part_of_name, place
 from mxsafe.validation import Long
 

@@ -28,9 +28,8 @@ from mxsafe.rtl.machine.dma.axi_writer import AxiWriter
 from mxsafe.rtl.machine.dma.load_engine import LoadEngine
 from mxsafe.rtl.machine.dma.store_engine import StoreEngine
 from mxsafe.rtl.machine.gemm.gemm_engine import GemmEngine
-from mxsafe.rtl.machine.part import PartConfiguration
+from mxsafe.rtl.machine.part import PartConfiguration, differing_sizes
 from mxsafe.rtl.machine.ports import ERROR_BITS
-from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from mxsafe.rtl.stream.axi_stream import joined
 from mxsafe.rtl.stream.register_slice import RegisterSlice, sliced

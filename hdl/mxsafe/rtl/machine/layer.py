@@ -1,6 +1,6 @@
 """A layer of a network: array, stages such as an activation, converter, packer; AXI4-Stream."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
 from typing import Any
@@ -17,17 +17,20 @@ from mxsafe.rtl.array.fp12 import Fp12
 from mxsafe.rtl.array.shape import ArrayShape
 from mxsafe.rtl.array.systolic_array import SystolicArray
 from mxsafe.rtl.mac.operand import SIDES
-from mxsafe.rtl.machine.result_stages import checked_stages, stage_unit
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.converter import BeatBlocks, Converter
 from mxsafe.rtl.stream.operand_packer import OperandPacker
 from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
-from mxsafe.rtl.vector.activation import ACTIVATIONS
+from mxsafe.rtl.vector.activation import ACTIVATIONS, ActivationConfiguration
+from mxsafe.rtl.vector.vector_arithmetic import VectorArithmetic
+from mxsafe.rtl.vector.vector_function import VectorFunction
 from mxsafe.validation import about, one_of, require_one_of
 
 _DEFAULT_STAGES = ("activation",)
 _OPERAND = "s_axis_operand"
 """The stream of numbers that a stage adds, by its name in the stage."""
+STAGES: tuple[str, ...] = ("bias", "activation", "residual")
+"""Kinds of stages, see `LayerConfiguration`."""
 
 
 class LayerConfiguration(Configuration):
@@ -330,3 +333,40 @@ class Layer(Unit[LayerConfiguration]):
             pack.m_axis.tready.eq(self.m_axis.tready),
             self.m_axis.tuser.as_value().eq(Cat(pack.m_axis.tuser.block_last, flags)),
         ]
+
+
+def stage_unit(name: str, *, columns: int, activation: str) -> Unit[Any]:
+    """The unit of a stage, for beats of one feature of so many columns.
+
+    Returns
+    -------
+    Unit
+        With a stream of binary32 numbers in, `s_axis`, and one out, `m_axis`, and perhaps one of
+        second operands, `s_axis_operand`. Its latency is that of the stage.
+
+    Raises
+    ------
+    ValueError
+        If it is an activation and there is no such function.
+    """
+    if name == "activation":
+        return VectorFunction(lanes=ActivationConfiguration(functions=activation, width=columns))
+    if name == "residual":
+        return VectorArithmetic(operations=("add",), lanes=columns)
+    # A bias belongs to a feature: it is one number for the whole beat, but not for columns that are
+    # no samples: these stay zero, or they would count in the scales of tiles.
+    return VectorArithmetic(operations=("add",), operand="beat", ragged=True, lanes=columns)
+
+
+def checked_stages(given: Sequence[str] | str) -> tuple[str, ...]:
+    """Names of stages, from a sequence of them or joined by ``+``.
+
+    Raises
+    ------
+    ValueError
+        If one is not of `STAGES`, or is there twice.
+    """
+    names = tuple(filter(None, given.split("+")) if isinstance(given, str) else given)
+    if any(name not in STAGES for name in names) or len(set(names)) < len(names):
+        raise ValueError(f"stages must be some of {', '.join(STAGES)}, each once, not {given!r}")
+    return names

@@ -12,8 +12,7 @@ from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
 from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
 from mxsafe.rtl.stream.alignment import Alignment
-from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.stream.beats import converted_beat
+from mxsafe.rtl.stream.axi_stream import AxiStream, converted_beat
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent

@@ -9,8 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FormatSet
 from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
-from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.stream.beats import operand_beat
+from mxsafe.rtl.stream.axi_stream import AxiStream, operand_beat
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 

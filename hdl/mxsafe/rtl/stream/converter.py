@@ -19,9 +19,8 @@ from mxsafe.rtl.arithmetic.bits import (
     truncated,
 )
 from mxsafe.rtl.stream.alignment import Alignment
-from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
+from mxsafe.rtl.stream.axi_stream import AxiStream, converted_beat, whole_bytes
 from mxsafe.rtl.stream.beat_chain import MOST_STAGES, BeatChain
-from mxsafe.rtl.stream.beats import converted_beat
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
 from mxsafe.rtl.stream.largest_exponent import LargestExponent

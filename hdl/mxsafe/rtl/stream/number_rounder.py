@@ -6,8 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import BF16
 from mxsafe.rtl.arithmetic.bfloat16 import rounded_to_bfloat16
-from mxsafe.rtl.stream.axi_stream import AxiStream
-from mxsafe.rtl.stream.beats import converted_beat
+from mxsafe.rtl.stream.axi_stream import AxiStream, converted_beat
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 

@@ -6,8 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat, MXFormat
 from mxsafe.rtl.arithmetic.bits import kept, named, noted
-from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
-from mxsafe.rtl.stream.beats import converted_beat, operand_beat
+from mxsafe.rtl.stream.axi_stream import AxiStream, converted_beat, operand_beat, whole_bytes
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike, AlikePower, PositiveInteger
 

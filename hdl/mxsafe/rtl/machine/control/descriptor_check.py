@@ -15,9 +15,8 @@ from mxsafe.machine.description import (
     Rule,
 )
 from mxsafe.rtl.arithmetic.bits import any_of, equals, named
-from mxsafe.rtl.machine.part import PartConfiguration
+from mxsafe.rtl.machine.part import PartConfiguration, differing_sizes
 from mxsafe.rtl.machine.ports import ERROR_BITS
-from mxsafe.rtl.machine.sizes import differing_sizes
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Ports, Unit
 

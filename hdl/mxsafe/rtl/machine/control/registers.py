@@ -21,9 +21,8 @@ from mxsafe.machine.description import (
 from mxsafe.rtl.arithmetic.bits import equals, gated_or, kept, named, noted, truncated, update
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, AxiLite
 from mxsafe.rtl.machine.control.fetch import NUMBER_BITS
-from mxsafe.rtl.machine.part import PartConfiguration
+from mxsafe.rtl.machine.part import PartConfiguration, shortest
 from mxsafe.rtl.machine.ports import ERROR_BITS
-from mxsafe.rtl.machine.sizes import shortest
 from mxsafe.rtl.timing import at, held
 from mxsafe.rtl.unit import Ports, Unit
 
