@@ -7,7 +7,7 @@ generated, the *platform* handed down by Amaranth is a `ModulePlatform`: it note
 once, and `place` instantiates it by name, a parametric one with its parameters. So a module that is
 used a thousand times is elaborated, written and compiled once.
 
-Tested by `verif/verilog/test_generate.py` and `verif/rtl/test_timing.py`.
+Tested by `verif/verilog/test_generate.py`.
 """
 
 import inspect

@@ -1,6 +1,6 @@
 """Nets by name: with notes on them, small functions, registers, as units are made of them.
 
-Tested by `verif/rtl/arithmetic/test_scaler.py` and `verif/verilog/test_notes.py`.
+Tested by `verif/rtl/arithmetic/test_scaler.py`.
 """
 
 import functools

@@ -92,7 +92,10 @@ def sum_of_rows(
         if place == last // 2 - 1:
             total, factor = cross("total", total), cross("factor", factor)
             if cross_digits:
-                digits = [_crossed(cross, n, digit) for n, digit in enumerate(digits[: place + 1])]
+                digits = [
+                    Digit(*(cross(f"digit_{n}_{part}", bit) for part, bit in vars(each).items()))
+                    for n, each in enumerate(digits[: place + 1])
+                ]
         digit, shift = digits[place], factors.cut - 2 * place
         once, twice = Cat(factor, Const(0, 1)), Cat(Const(0, 1), factor)
         length = len(once)
@@ -110,11 +113,6 @@ def sum_of_rows(
         # Every step is cut to the same width, so that synthesis sees one sum of many.
         total = named(m, f"{name}_from_{place}", width, added)
     return total
-
-
-def _crossed(cross: Callable[[str, Value], Value], number: int, digit: Digit) -> Digit:
-    parts = vars(digit).items()
-    return Digit(*(cross(f"digit_{number}_{part}", value) for part, value in parts))
 
 
 def constant_of(factor_bits: int, digits: int, cut: int, bits: int) -> int:

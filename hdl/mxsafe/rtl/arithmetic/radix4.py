@@ -40,11 +40,6 @@ def digit_gates(factor: Value, *, top_is_never_one: bool = False) -> Value:
     return Cat(*gates)
 
 
-def triple_bits(width: int) -> int:
-    """Bits of the triple of a factor, but for the lowest."""
-    return width + 1
-
-
 def upper_triple(factor: Value) -> Value:
     """The triple of a factor without its lowest bit, which is that of the factor."""
     return (factor + (factor << 1))[1 : len(factor) + 2]

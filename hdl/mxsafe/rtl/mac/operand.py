@@ -11,7 +11,7 @@ from amaranth.lib import data
 
 from mxsafe.formats import FloatFields, FloatFormat, FormatSet, IntFormat, MXFormat
 from mxsafe.products import OperandFormats
-from mxsafe.rtl.arithmetic.radix4 import gate_bits, triple_bits
+from mxsafe.rtl.arithmetic.radix4 import gate_bits
 
 Side = Literal["a", "w"]
 SIDES: tuple[Side, Side] = ("a", "w")
@@ -153,7 +153,7 @@ def operand_fields(format: MXFormat | FormatSet, factor: Factor | None) -> dict[
         never = Operand.top_digit_is_never_one(format)
         fields = {"gates": gate_bits(width, top_is_never_one=never)}
     if factor == "triple":
-        fields["triple"] = triple_bits(width)
+        fields["triple"] = width + 1  # the upper bits of three times the significand
     shift = {"shift": operand.max_shift.bit_length()}
     if factor is not None:
         distance_bits = (operand.max_shift - 1).bit_length()

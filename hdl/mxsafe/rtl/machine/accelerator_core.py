@@ -68,10 +68,9 @@ class AcceleratorCoreConfiguration(PartConfiguration, eq=False):
     shown_if_not_default = frozenset({"array_lanes", "vector_parts", "target", "counts"})
 
     def __post_init__(self) -> None:
-        most = 8 * self.machine.word_bytes
-        if self.machine.data_width > most:
+        if self.machine.data_width > self.word_bits:
             raise ValueError(
-                f"data_width must be at most {most}, the bits of a word, "
+                f"data_width must be at most {self.word_bits}, the bits of a word, "
                 f"not {self.machine.data_width}"
             )
         _ = self.gemm, self.vector, self.vector_buffer  # which check what they are given
@@ -118,7 +117,7 @@ class AcceleratorCoreConfiguration(PartConfiguration, eq=False):
         is_out = name == "out"
         return self.part(
             OperandBufferConfiguration,
-            word_bits=8 * self.machine.word_bytes,
+            word_bits=self.word_bits,
             beats=getattr(self.machine, f"{name}_beats"),
             words=self.machine.beat_words,
             scaled=self.machine.scaled,

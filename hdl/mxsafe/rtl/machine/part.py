@@ -67,6 +67,11 @@ class PartConfiguration(Configuration, eq=False):
         return hash((type(self), *self.decisive.values()))
 
     @property
+    def word_bits(self) -> int:
+        """Bits of a word of the machine."""
+        return 8 * self.machine.word_bytes
+
+    @property
     def kinds(self) -> tuple[str, ...]:
         """Kinds of memories of operands: codes, and scales if the machine has them."""
         return KINDS if self.machine.scaled else KINDS[:1]

@@ -1,7 +1,6 @@
 """A converter to an MX format whose blocks wait in a memory, in one of two shapes at a time."""
 
 import math
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Shape, Signal, Value, signed
@@ -15,7 +14,7 @@ from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream, converted_beat
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
-from mxsafe.rtl.stream.largest_exponent import LargestExponent
+from mxsafe.rtl.stream.largest_exponent import largest_of
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.stream.row_replay import RowReplay
 from mxsafe.rtl.timing import Target, at, only_for
@@ -229,7 +228,8 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         if "tiles" in config.shapes:
             for start in range(0, config.width, config.grouped):
                 group = fields[start : start + config.grouped]
-                groups.append(self._largest_of(m, platform, f"largest_of_group_{start}", group))
+                name = f"largest_of_group_{start}"
+                groups.append(largest_of(m, platform, name, group, config.target))
         parts = {
             "lanes": Cat(*lanes),
             "fields": Cat(*fields),
@@ -245,16 +245,6 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
             self.s_axis.tready.eq(entry.ready & ~ResetSignal() if registers else entry.ready),
         ]
         return sliced(m, platform, "slice_entry", entry, halved=config.paced, registers=registers)
-
-    def _largest_of(self, m: Module, platform: object, name: str, fields: Sequence[Value]) -> Value:
-        """The largest of several exponent fields."""
-        if len(fields) == 1:
-            return fields[0]
-        config = self.config
-        unit = LargestExponent(count=len(fields), bits=config.exponent_bits, target=config.target)
-        place(m, platform, name, unit)
-        m.d.comb += unit.fields.as_value().eq(Cat(*fields))
-        return unit.largest
 
     def _count_beats(self, m: Module, last: Value, tiles: Value, taken: Value) -> Signal:
         """Whether the beat that is offered ends a block."""
@@ -295,7 +285,8 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
                     beat.groups.word_select(tile * groups + at, bits) for at in range(groups)
                 ]
                 members.append(before[tile * span])
-                found = self._largest_of(m, platform, f"largest_of_tile_{tile}", members)
+                name = f"largest_of_tile_{tile}"
+                found = largest_of(m, platform, name, members, config.target)
                 of_tiles += [found] * span
         all_found: list[Value] = []
         for lane, (field, earlier) in enumerate(zip(fields, before, strict=True)):

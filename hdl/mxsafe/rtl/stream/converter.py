@@ -23,7 +23,7 @@ from mxsafe.rtl.stream.axi_stream import AxiStream, converted_beat, whole_bytes
 from mxsafe.rtl.stream.beat_chain import MOST_STAGES, BeatChain
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
 from mxsafe.rtl.stream.float_normaliser import FloatNormaliser, source_format
-from mxsafe.rtl.stream.largest_exponent import LargestExponent
+from mxsafe.rtl.stream.largest_exponent import largest_of
 from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import Alike, require_positive_integer
 
@@ -270,18 +270,14 @@ class Converter(Unit[ConverterConfiguration]):
     ) -> Value:
         """Largest exponent field of a block up to this beat; the one of scale byte 0 at least."""
         bits, emax = self.config.exponent_bits, self.config.alignment.emax
-        maximum = LargestExponent(count=len(fields) + 1, bits=bits)
-        place(m, platform, f"maximum_{group}", maximum)
-        before: Value = Const(emax, bits)
-        if self.config.blocks.beats > 1:
-            before = Signal(bits, init=emax, name=f"largest_before_{group}")
-            noted(
-                before, "The largest so far is one more of the numbers: no comparison of its own."
-            )
-            with m.If(taken):
-                m.d.sync += before.eq(Mux(block_last, emax, maximum.largest))
-        m.d.comb += maximum.fields.as_value().eq(Cat(*fields, before))
-        largest: Value = maximum.largest
+        name = f"maximum_{group}"
+        if self.config.blocks.beats == 1:
+            return largest_of(m, platform, name, [*fields, Const(emax, bits)])
+        before = Signal(bits, init=emax, name=f"largest_before_{group}")
+        noted(before, "The largest so far is one more of the numbers: no comparison of its own.")
+        largest = largest_of(m, platform, name, [*fields, before])
+        with m.If(taken):
+            m.d.sync += before.eq(Mux(block_last, emax, largest))
         return largest
 
     def _place_chain(

@@ -1,12 +1,14 @@
 """The largest of several exponent fields."""
 
+from collections.abc import Sequence
+
 from amaranth.hdl import Cat, Const, Module, Mux, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.rtl.arithmetic.bits import named, noted
 from mxsafe.rtl.timing import Target
-from mxsafe.rtl.unit import Configuration, Ports, Unit
+from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import Alike
 
 
@@ -80,3 +82,15 @@ class LargestExponent(Unit[LargestExponentConfiguration]):
             ]
             numbers = larger + numbers[2 * len(larger) :]
         return numbers[0]
+
+
+def largest_of(
+    m: Module, platform: object, name: str, fields: Sequence[Value], target: Target = "asic"
+) -> Value:
+    """The largest of several numbers that are equally wide; of one that itself."""
+    if len(fields) == 1:
+        return fields[0]
+    unit = LargestExponent(count=len(fields), bits=len(fields[0]), target=target)
+    place(m, platform, name, unit)
+    m.d.comb += unit.fields.as_value().eq(Cat(*fields))
+    return unit.largest

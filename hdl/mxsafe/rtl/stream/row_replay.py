@@ -52,8 +52,7 @@ class RowReplayConfiguration(Configuration):
 
     def __post_init__(self) -> None:
         whole_bytes("beat_bits", "s_axis", self.beat_bits)
-        if self.depth < 2:
-            raise ValueError(f"depth must be 2 or more, not {self.depth}")
+        _ = self.memory  # which checks the depth
         if self.may_stream and at(self, "rows"):
             raise ValueError(f"target must be asic with may_stream, not {self.target}")
         if self.may_skip and self.passes < 2:

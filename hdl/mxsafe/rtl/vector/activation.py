@@ -12,11 +12,10 @@ from mxsafe.rtl.vector.function_lane import (
     check_functions,
     default_stages,
     function_flags,
-    most_stages,
     short_name,
 )
 from mxsafe.tables import Grade
-from mxsafe.validation import Alike, Names, require_integer
+from mxsafe.validation import Alike, Names
 
 ACTIVATIONS = ("relu", "gelu", "silu", "tanh", "sigmoid")
 """Functions that results of a layer can pass."""
@@ -66,8 +65,7 @@ class ActivationConfiguration(Configuration):
         self._set(functions=check_functions(self.functions, FUNCTIONS))
         default = 0 if self.functions == "relu" else default_stages(self.functions)
         self._settle(pipeline=default)
-        most = most_stages(self.functions)
-        self._set(pipeline=require_integer("pipeline", self.pipeline, 0, most))
+        self._set(pipeline=self.lane.pipeline)
 
     @property
     def base(self) -> str:

@@ -637,7 +637,8 @@ class _Norm:
         down = named(m, "down", signed(BASE_BITS), place - lane.base)
         twice = named(m, "twice", BASE_BITS, Cat(Const(0, 1), place))
         amount = named(m, "amount", signed(BASE_BITS), Mux(squares, twice, down))
-        steps = _shift_bits(widths.square)
+        # Bits of distances below which the shifter leaves some of a square.
+        steps = (widths.square - 1).bit_length()
         far = named(m, "is_far_square", 1, squares & twice[steps:].any())
         short = named(m, "is_short", 1, ~amount[-1])
         lost = named(m, "is_far_down", 1, short & amount[steps:].any())
@@ -693,11 +694,6 @@ def _normalised(
             window = cross("window", window)
             moves = [cross(f"moves_{place}", move) for place, move in enumerate(moves)]
     return Cat(*moves), window
-
-
-def _shift_bits(bits: int) -> int:
-    """Bits of distances below which a shifter of so many bits leaves some of them."""
-    return (bits - 1).bit_length()
 
 
 def _magnitude(m: Module, product: Value, lowered: Value, down: Value, shifts: Value) -> Value:

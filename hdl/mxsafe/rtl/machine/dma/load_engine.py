@@ -14,8 +14,8 @@ from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.dma.buffer_address_generator import BUFFER_FIELDS, BufferAddressGenerator
 from mxsafe.rtl.machine.dma.memory_address_generator import MEMORY_FIELDS, MemoryAddressGenerator
 from mxsafe.rtl.machine.dma.packing import Parts
-from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer, TileTransposerConfiguration
-from mxsafe.rtl.machine.dma.wide_transposer import WideTransposer, WideTransposerConfiguration
+from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer
+from mxsafe.rtl.machine.dma.wide_transposer import WideTransposer
 from mxsafe.rtl.machine.part import PartConfiguration
 from mxsafe.rtl.machine.ports import BufferWrite, EnginePort
 from mxsafe.rtl.stream.axi_stream import joined
@@ -51,11 +51,6 @@ class LoadEngineConfiguration(PartConfiguration, eq=False):
         """Cycles from a descriptor to its first run; a word is written in the cycle it comes in."""
         return self.memory.latency
 
-    @property
-    def word_bits(self) -> int:
-        """Bits of a word."""
-        return 8 * self.machine.word_bytes
-
     memory = Part(
         MemoryAddressGenerator,
         tells_last=lambda _: False,
@@ -68,22 +63,14 @@ class LoadEngineConfiguration(PartConfiguration, eq=False):
         together=lambda e: e.machine.code_bytes if e.machine.transposes else 1,
     )
 
-    @property
-    def transposer(self) -> TileTransposerConfiguration | WideTransposerConfiguration | None:
-        """Configuration of the transposer of code tiles, if strips have whole tiles."""
+    def build_transposer(self) -> TileTransposer | WideTransposer | None:
+        """The transposer of code tiles, if strips have whole ones: both have the same streams."""
         rows, code_bytes = self.machine.rows, self.machine.code_bytes
         if not self.machine.transposes:
             return None
         if code_bytes == 1:
-            return TileTransposerConfiguration(rows=rows)
-        return WideTransposerConfiguration(rows=rows, code_bytes=code_bytes)
-
-    def build_transposer(self) -> TileTransposer | WideTransposer | None:
-        """The unit of that configuration: both have the same streams."""
-        made = self.transposer
-        if isinstance(made, WideTransposerConfiguration):
-            return WideTransposer(made)
-        return None if made is None else TileTransposer(made)
+            return TileTransposer(rows=rows)
+        return WideTransposer(rows=rows, code_bytes=code_bytes)
 
     @property
     def word(self) -> data.StructLayout:

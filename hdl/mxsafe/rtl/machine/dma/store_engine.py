@@ -47,11 +47,6 @@ class StoreEngineConfiguration(PartConfiguration, eq=False):
         """Cycles from a descriptor to its first word."""
         return self.memory.latency
 
-    @property
-    def word_bits(self) -> int:
-        """Bits of a word."""
-        return 8 * self.machine.word_bytes
-
     memory = Part(MemoryAddressGenerator, paced=lambda engine: bool(at(engine, "runs")))
 
     @property

@@ -336,7 +336,9 @@ class VectorChain(Unit[VectorChainConfiguration]):
         """Units that compute a function of each number, and when they are wanted."""
         config, number = self.config, self.controls.function
         units: list[tuple[Value, Unit[Any]]] = []
-        narrow = named(m, "is_narrow", 1, self._is_any(config.narrow_functions))
+        codes_of = (FUNCTIONS.index(each) + 1 for each in config.narrow_functions)
+        any_narrow = any_of([Const(0, 1), *(equals(number, code) for code in codes_of)])
+        narrow = named(m, "is_narrow", 1, any_narrow)
         for name, part, wanted in (
             ("function", config.function, number.any() & ~narrow),
             ("narrow", config.narrow, narrow),
@@ -361,11 +363,6 @@ class VectorChain(Unit[VectorChainConfiguration]):
                 m.d.comb += unit.s_axis.tuser.function.eq(code)
             units.append((named(m, f"has_{name}", 1, wanted), unit))
         return units
-
-    def _is_any(self, names: Sequence[str]) -> Value:
-        """Whether the function is one of these."""
-        number = self.controls.function
-        return any_of([Const(0, 1), *(equals(number, FUNCTIONS.index(n) + 1) for n in names)])
 
     def _reductions(
         self, m: Module, platform: object, behind: "_Ends | None"
