@@ -5,7 +5,7 @@ from typing import Annotated
 from amaranth.hdl import Module, Signal
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import noted
+from mxsafe.rtl.arithmetic.bits import noted, update
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import limited, require_positive_integer
 
@@ -52,6 +52,5 @@ class RegisterCopy(Unit[RegisterCopyConfiguration]):
         noted(
             register, "One of several equal registers, each near what it drives: keep them apart."
         )
-        with m.If(self.en):
-            m.d.sync += register.eq(self.value)
+        update(m, register, (self.en, self.value))
         m.d.comb += self.copy.eq(register)

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0, FP12_E4M7, FloatFormat
-from mxsafe.rtl.arithmetic.bits import named, noted
+from mxsafe.rtl.arithmetic.bits import named, noted, update
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.packing import Unpacker, fixed_point_bits, float_layout, require_plain
 from mxsafe.rtl.arithmetic.scaler import Scaler, block_exponent, is_nan_scale
@@ -94,8 +94,7 @@ class Accumulator(Unit[AccumulatorConfiguration]):
                 product_first.eq(self.first),
             ]
         adds = named(m, "adds", 1, self.en & product_valid)
-        with m.If(adds):
-            m.d.sync += self.acc.eq(adder.sum)
+        update(m, self.acc, (adds, adder.sum))
 
 
 class BF16AccumulatorConfiguration(Configuration):
@@ -163,5 +162,4 @@ class BF16Accumulator(Unit[BF16AccumulatorConfiguration]):
         else:
             m.d.comb += adder.clear_a.eq(self.first)
         adds = named(m, "adds", 1, self.en & self.valid)
-        with m.If(adds):
-            m.d.sync += self.acc.eq(total)
+        update(m, self.acc, (adds, total))

@@ -13,7 +13,16 @@ from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.products import WIDEST_SUM
-from mxsafe.rtl.arithmetic.bits import any_of, delayed, gated_or, kept, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import (
+    any_of,
+    delayed,
+    gated_or,
+    kept,
+    named,
+    noted,
+    truncated,
+    update,
+)
 from mxsafe.rtl.arithmetic.float32_adder import Float32Adder
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.arithmetic.scaler import SUM_BITS, Scaler
@@ -398,6 +407,5 @@ class BlockAccumulator(Unit[BlockAccumulatorConfiguration]):
         noted(
             address, "Every block steps through all MACs in order, so a counter is address enough."
         )
-        with m.If(counts):
-            m.d.sync += address.eq(Mux(last, 0, following))
+        update(m, address, (counts, Mux(last, 0, following)))
         m.d.comb += accumulator.eq(address)

@@ -5,7 +5,7 @@ Tested by `verif/rtl/array/test_block_sequencer.py`.
 
 from amaranth.hdl import Module, Mux, Signal, Value
 
-from mxsafe.rtl.arithmetic.bits import named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated, update
 from mxsafe.rtl.array.token import Token
 
 
@@ -34,8 +34,7 @@ def count_steps(m: Module, *, en: Value, ends: Value, index: Signal, macs: int) 
     at_last = named(m, "is_at_last", 1, index == macs - 1)
     noted(stepping, "The end itself is step 0; the others follow, one an enabled cycle.")
     counts = named(m, "counts", 1, en & stepping)
-    with m.If(counts):
-        m.d.sync += index.eq(Mux(at_last, 0, next_index))
+    update(m, index, (counts, Mux(at_last, 0, next_index)))
     return stepping
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from amaranth.hdl import Module, Mux, Signal, Value, signed
 
-from mxsafe.rtl.arithmetic.bits import named, noted
+from mxsafe.rtl.arithmetic.bits import named, noted, update
 
 
 def add_blocks(
@@ -112,6 +112,5 @@ def sums_in_turn(
             "block. The first turn comes when they are copied, so the first needs none.",
         )
     for moves, copy, sum_ in zip(copies, waiting, sums[1:], strict=True):
-        with m.If(moves):
-            m.d.sync += copy.eq(sum_)
+        update(m, copy, (moves, sum_))
     return list(zip(turn, [sums[0], *waiting], strict=True))

@@ -7,7 +7,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import E8M0
-from mxsafe.rtl.arithmetic.bits import named, noted
+from mxsafe.rtl.arithmetic.bits import named, noted, update
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike, within
 
@@ -81,8 +81,7 @@ class ScaleDistances(Unit[ScaleDistancesConfiguration]):
             "The first beat of a tile forgets what came before it, not its own block.",
         )
         taken = named(m, "beat_taken", 1, self.en & self.valid)
-        with m.If(taken):
-            m.d.sync += earlier.eq(here)
+        update(m, earlier, (taken, here))
         m.d.comb += [
             self.guarded[i].eq(self.anchors[i] | here[i].replicate(E8M0.width))
             for i in range(count)

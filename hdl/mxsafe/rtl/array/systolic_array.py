@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, delayed, gated_or, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import chosen, delayed, gated_or, named, noted, truncated, update
 from mxsafe.rtl.arithmetic.register_copy import RegisterCopy
 from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.scale_distances import ScaleDistances
@@ -324,8 +324,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             stream_w.tready.eq(open_),
         ]
         differ = named(m, "tlast_differ", 1, stream_a.tlast ^ stream_w.tlast)
-        with m.If(take & differ):
-            m.d.sync += errors.out_of_step.eq(1)
+        update(m, errors.out_of_step, (take & differ, 1))
         overlong: list[Value] = []
         longest = self.config.arithmetic.block_beats(self.config.shape.lanes)
         if longest is not None:
@@ -338,8 +337,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         if overlong:
             several = len(overlong) > 1
             either = named(m, "sums_may_wrap", 1, Cat(*overlong).any()) if several else overlong[0]
-            with m.If(either):
-                m.d.sync += errors.overlong.eq(1)
+            update(m, errors.overlong, (either, 1))
 
         token = Token(Signal(Token, name="token"))
         m.d.comb += [
@@ -375,14 +373,11 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         following = truncated(m, "next_phase", len(phase), phase + 1)
         goes_on = named(m, "phase_goes_on", 1, en & (phase.any() | ~closed | comes))
         noted(goes_on, "Sums go round while a block lasts; the first phase waits for the next one.")
-        with m.If(goes_on):
-            m.d.sync += phase.eq(Mux(is_last, 0, following))
-        with m.If(take):
-            m.d.sync += closed.eq(ends_block)
+        update(m, phase, (goes_on, Mux(is_last, 0, following)))
+        update(m, closed, (take, ends_block))
         starts = named(m, "sums_start", 1, Mux(phase.any(), fresh, closed | first))
         noted(fresh, "A block starts in the first phase, or later if no beat came until then.")
-        with m.If(en):
-            m.d.sync += fresh.eq(starts & ~take)
+        update(m, fresh, (en, starts & ~take))
         return first, [
             named(m, "ends_out_of_turn", 1, ends_block & ~is_last),
             named(m, "starts_out_of_turn", 1, first & ~starts),
@@ -415,8 +410,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         before = named(m, f"{prefix}beats_before", len(beats), Mux(first, 0, beats))
         full = named(m, f"{prefix}is_full", 1, before == longest)
         noted(full, "Sums hold no more beats: the count stays here, and the error is flagged.")
-        with m.If(take):
-            m.d.sync += beats.eq(Mux(ends, 0, before + ~full))
+        update(m, beats, (take, Mux(ends, 0, before + ~full)))
         return named(m, f"{prefix}is_overlong", 1, take & full)
 
     def _place_units(self, m: Module, platform: object) -> list[list[SubMatrixUnit]]:
@@ -722,10 +716,8 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
             memory.read_address.eq(out_of),
         ]
         m.d.sync += waiting.eq(waiting + valid - reads)
-        with m.If(valid):
-            m.d.sync += into.eq(into + 1)
-        with m.If(moves):
-            m.d.sync += shows.eq(reads)
+        update(m, into, (valid, into + 1))
+        update(m, shows, (moves, reads))
         with m.If(reads):
             m.d.sync += [out_of.eq(out_of + 1), self.m_axis_c.tuser.eq(errors)]
         return moves, shows, memory.read_data
@@ -737,8 +729,7 @@ class SystolicArray(Unit[SystolicArrayConfiguration]):
         last = named(m, "is_last_row", 1, row_number == count - 1)
         next_row = truncated(m, "next_row", len(row_number), row_number + 1)
         row_taken = named(m, "row_taken", 1, moves & valid)
-        with m.If(row_taken):
-            m.d.sync += row_number.eq(Mux(last, 0, next_row))
+        update(m, row_number, (row_taken, Mux(last, 0, next_row)))
         m.d.comb += [
             self.m_axis_c.tdata.as_value().eq(row),
             self.m_axis_c.tvalid.eq(valid),

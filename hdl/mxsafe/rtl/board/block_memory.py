@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In
 
-from mxsafe.rtl.arithmetic.bits import chosen, equals, kept, named
+from mxsafe.rtl.arithmetic.bits import chosen, equals, kept, named, update
 from mxsafe.rtl.board.ports import MemoryAccess
 from mxsafe.rtl.machine.axi import BYTES_OF_PAGE, Axi4, require_data_bits
 from mxsafe.rtl.stream.beat_memory import BeatMemory
@@ -87,8 +87,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
         word = access.address[: self._word_bits]
         entry = access.address[self._word_bits :]
         wanted = Signal(max(self._word_bits, 1), name="word_found")
-        with m.If(access.valid & access.ready & ~access.writes):
-            m.d.sync += wanted.eq(word)
+        update(m, wanted, (access.valid & access.ready & ~access.writes, word))
         takes_word = named(m, "takes_word", 1, access.valid & access.writes)
         gives_word = named(m, "gives_word", 1, access.valid & ~access.writes & moves)
         m.d.comb += access.ready.eq(access.writes | moves)
@@ -120,8 +119,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             beat.append(lane.read_data)
         # A block RAM takes half a cycle to show something: nothing else is done in that one.
         found = held(m, "beat_found", Cat(beat))
-        with m.If(moves):
-            m.d.sync += axi.rdata.eq(Cat(beat))
+        update(m, axi.rdata, (moves, Cat(beat)))
         words = [
             found.word_select(number, _WORD_BITS)
             for number in range(config.data_bits // _WORD_BITS)
@@ -155,8 +153,7 @@ class BlockMemory(Unit[BlockMemoryConfiguration]):
             m.d.sync += [writing.eq(1), index.eq(start), fault.eq(outside)]
         with m.Elif(writes):
             m.d.sync += [index.eq(index + 1), writing.eq(~axi.wlast), axi.bvalid.eq(axi.wlast)]
-        with m.If(axi.bvalid & axi.bready):
-            m.d.sync += axi.bvalid.eq(0)
+        update(m, axi.bvalid, (axi.bvalid & axi.bready, 0))
         return index, fault, writes
 
     def _give_reads(self, m: Module) -> tuple[Signal, Signal]:

@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.frames import MOST_WORDS, REQUEST_HEADER_BYTES, REQUEST_MARK, WORD_BYTES
-from mxsafe.rtl.arithmetic.bits import equals, named
+from mxsafe.rtl.arithmetic.bits import equals, named, update
 from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, CRC_WHOLE, crc_after
 from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.unit import Configuration, Ports, Unit
@@ -121,8 +121,7 @@ class FrameReceiver(Unit[FrameReceiverConfiguration]):
                 index.eq(index + self.word_valid),
                 self.good.eq(is_right),
             ]
-        with m.If(part["header"] & comes):
-            m.d.sync += header.eq(Cat(header[_BYTE:], self.byte_value))
+        update(m, header, (part["header"] & comes, Cat(header[_BYTE:], self.byte_value)))
         wrong = named(m, "is_wrong", 1, self.valid & self.ready & ~self.good)
         m.d.sync += self.gives_up.eq(wrong | inside & breaks)
 

@@ -7,7 +7,7 @@ from amaranth.hdl import Const, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.frames import ANSWER_MARK, MOST_WORDS, WORD_BYTES
-from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named
+from mxsafe.rtl.arithmetic.bits import chosen, equals, gated_or, named, update
 from mxsafe.rtl.board.crc import CRC_BITS, CRC_START, crc_after
 from mxsafe.rtl.board.steps import Steps
 from mxsafe.rtl.unit import Configuration, Ports, Unit
@@ -102,7 +102,5 @@ class FrameSender(Unit[FrameSenderConfiguration]):
             m.d.sync += [crc.eq(CRC_START), index.eq(0)]
         with m.Elif(is_counted):
             m.d.sync += crc.eq(crc_next)
-        with m.If(self.read_en):
-            m.d.sync += index.eq(index + 1)
-        with m.If(taken & of_word):
-            m.d.sync += lane.eq(lane + 1)
+        update(m, index, (self.read_en, index + 1))
+        update(m, lane, (taken & of_word, lane + 1))

@@ -148,8 +148,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         counts = []
         for name, event in (("frames", self.gives_up), ("bytes", self.byte_error)):
             count = Signal(_COUNTER_BITS, name=f"broken_{name}")
-            with m.If(event & ~count.all()):
-                m.d.sync += count.eq(count + 1)
+            update(m, count, (event & ~count.all(), count + 1))
             counts.append(count)
         values = {
             "version": Const(FRAMES_VERSION, _WORD_BITS),
@@ -223,8 +222,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
         step.go("sent", "rest", ~self._sender.busy)
         step.finish()
         m.d.comb += receiver.ready.eq(step["sent"] & ~self._sender.busy)
-        with m.If(step["poll"] & bus.rvalid):
-            m.d.sync += self.status.eq(bus.rdata)
+        update(m, self.status, (step["poll"] & bus.rvalid, bus.rdata))
         with m.If(begins):
             m.d.sync += [last_number.eq(receiver.number), remembers.eq(1)]
         update(
@@ -259,8 +257,7 @@ class SerialBridge(Unit[SerialBridgeConfiguration]):
             (bus.arvalid, bus.arready, reads),
         ):
             m.d.sync += valid.eq(sets | valid & ~ready)
-        with m.If(reads):
-            m.d.sync += bus.araddr.eq(Mux(polls, _STATUS_ADDRESS, own))
+        update(m, bus.araddr, (reads, Mux(polls, _STATUS_ADDRESS, own)))
 
     def _use_memory(self, m: Module, fetches: Value, found: Signal, wants: Signal) -> None:
         """Words between the memory and the buffer, which requests and answers pass."""

@@ -6,7 +6,7 @@ Tested by `verif/rtl/board/test_uart.py`.
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import equals, named
+from mxsafe.rtl.arithmetic.bits import equals, named, update
 from mxsafe.rtl.board.line import LineConfiguration
 from mxsafe.rtl.unit import Ports, Unit
 
@@ -83,7 +83,6 @@ class UartReceiver(Unit[UartReceiverConfiguration]):
                 wait.eq(divisor - 1),
                 sample.eq(sample + 1),
             ]
-            with m.If(~is_last):
-                m.d.sync += self.data.eq(Cat(self.data[1:], level))
+            update(m, self.data, (~is_last, Cat(self.data[1:], level)))
         with m.Else():
             m.d.sync += wait.eq(wait - 1)

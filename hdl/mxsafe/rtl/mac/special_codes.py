@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FloatFormat, IntFormat, MXFormat, element_format
-from mxsafe.rtl.arithmetic.bits import named, noted
+from mxsafe.rtl.arithmetic.bits import named, noted, update
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
 
@@ -89,8 +89,7 @@ class SpecialCodes(Unit[SpecialCodesConfiguration]):
             earlier = Signal(count, name="special_before")
             here = named(m, "special_so_far", count, here | Mux(self.first, 0, earlier))
             noted(here, "The first beat of a tile forgets what came before it, not its own codes.")
-            with m.If(self.en & self.valid):
-                m.d.sync += earlier.eq(here)
+            update(m, earlier, (self.en & self.valid, here))
         noted(
             self.guarded.as_value(),
             "A scale of NaN is all ones, so an OR makes one of any scale: NaN and Inf of elements "

@@ -10,7 +10,7 @@ from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FormatSet, MXFormat
-from mxsafe.rtl.arithmetic.bits import gated_or, kept, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import gated_or, kept, named, noted, truncated, update
 from mxsafe.rtl.array.arithmetic import Arithmetic, BlockArithmetic
 from mxsafe.rtl.array.exact import Exact
 from mxsafe.rtl.array.fp12 import Fp12
@@ -283,8 +283,7 @@ class Layer(Unit[LayerConfiguration]):
         row_leaves = named(m, "row_leaves", 1, array.m_axis_c.tvalid & array.m_axis_c.tready)
         leaves = named(m, "tile_leaves", 1, row_leaves & array.m_axis_c.tlast)
         m.d.sync += under_way.eq(under_way + enters - leaves)
-        with m.If(enters):
-            m.d.sync += Cat(*tiles).eq(Cat(user.strip_last, user.last_row, *tiles[:-1]))
+        update(m, Cat(*tiles), (enters, Cat(user.strip_last, user.last_row, *tiles[:-1])))
         wiring.connect(m, wiring.flipped(self.s_axis_w), array.s_axis_w)
         # The array takes two of the flags beside a beat; the others stay here.
         for port in ("tdata", "tvalid", "tlast"):

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import MXFormat
 from mxsafe.products import require_scale
-from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated, update
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream, converted_beat
 from mxsafe.rtl.stream.element_encoder import ElementEncoder
@@ -258,8 +258,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
         noted(block_last, "The end of a row ends a block early: beats are counted anew after it.")
         following = truncated(m, "next_beat", len(count), count + 1)
         after = named(m, "beat_after", len(count), Mux(block_last, 0, following))
-        with m.If(taken):
-            m.d.sync += count.eq(after)
+        update(m, count, (taken, after))
         return block_last
 
     def _largest(
@@ -298,8 +297,7 @@ class BlockConverter(Unit[BlockConverterConfiguration]):
                 largest = Mux(tiles, of_tiles[lane], largest)
             largest = named(m, f"largest_{lane}", bits, largest)
             after = named(m, f"largest_after_{lane}", bits, Mux(block_last, emax, largest))
-            with m.If(taken):
-                m.d.sync += earlier.eq(after)
+            update(m, earlier, (taken, after))
             all_found.append(largest)
         return all_found
 

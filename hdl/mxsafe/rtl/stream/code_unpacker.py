@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.formats import FormatSet
-from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated, update
 from mxsafe.rtl.stream.axi_stream import AxiStream, operand_beat
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
@@ -112,8 +112,7 @@ class CodeUnpacker(Unit[CodeUnpackerConfiguration]):
         )
         taken = named(m, "part_taken", 1, into.tvalid & into.tready)
         following = truncated(m, "next_part", len(part), part + 1)
-        with m.If(taken):
-            m.d.sync += part.eq(Mux(ends, 0, following))
+        update(m, part, (taken, Mux(ends, 0, following)))
         ways = self._ways(m, packed, part)
         for index in range(config.count):
             places = out_of.tdata.codes[index].as_value()

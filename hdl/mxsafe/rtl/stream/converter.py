@@ -17,6 +17,7 @@ from mxsafe.rtl.arithmetic.bits import (
     noted,
     ones_below_leading,
     truncated,
+    update,
 )
 from mxsafe.rtl.stream.alignment import Alignment
 from mxsafe.rtl.stream.axi_stream import AxiStream, converted_beat, whole_bytes
@@ -221,8 +222,7 @@ class Converter(Unit[ConverterConfiguration]):
         block_last = named(m, "block_last", 1, self.s_axis.tlast | ~left.any())
         noted(block_last, "tlast ends a block early: beats are counted down anew after it.")
         less = truncated(m, "beats_left_less_1", len(left), left - 1)
-        with m.If(taken):
-            m.d.sync += left.eq(Mux(block_last, beats - 1, less))
+        update(m, left, (taken, Mux(block_last, beats - 1, less)))
         return block_last
 
     def _align(
@@ -276,8 +276,7 @@ class Converter(Unit[ConverterConfiguration]):
         before = Signal(bits, init=emax, name=f"largest_before_{group}")
         noted(before, "The largest so far is one more of the numbers: no comparison of its own.")
         largest = largest_of(m, platform, name, [*fields, before])
-        with m.If(taken):
-            m.d.sync += before.eq(Mux(block_last, emax, largest))
+        update(m, before, (taken, Mux(block_last, emax, largest)))
         return largest
 
     def _place_chain(

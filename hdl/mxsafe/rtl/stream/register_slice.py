@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import stream
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import named
+from mxsafe.rtl.arithmetic.bits import named, update
 from mxsafe.rtl.unit import Configuration, Ports, Unit, place
 from mxsafe.validation import PositiveInteger
 
@@ -66,16 +66,14 @@ class RegisterSlice(Unit[RegisterSliceConfiguration]):
             # One register: it takes a beat at most every other cycle.
             fills = named(m, "fills", 1, Mux(is_held, ~sink.ready, arrives))
             m.d.sync += [is_held.eq(fills), is_free.eq(~fills)]
-            with m.If(~is_held):
-                m.d.sync += held.eq(source.payload)
+            update(m, held, (~is_held, source.payload))
             return
         behind = Signal(bits, name="behind", reset_less=True)
         is_full = Signal(name="is_full")
         # ready goes low a cycle late: a beat that comes while the first one stays waits behind it.
         fills = named(m, "fills", 1, is_held & ~sink.ready & (is_full | arrives))
         m.d.sync += [is_full.eq(fills), is_free.eq(~fills)]
-        with m.If(~is_full):
-            m.d.sync += behind.eq(source.payload)
+        update(m, behind, (~is_full, source.payload))
         with m.If(~is_held | sink.ready):
             m.d.sync += [
                 is_held.eq(is_full | arrives),

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated, update
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import Target, at
@@ -173,8 +173,7 @@ class RowReplay(Unit[RowReplayConfiguration]):
         enters, known = row_taken, complete
         if at(config, "rows"):
             enters, newest, known = self._hold(m, row_taken, newest, done)
-        with m.If(enters):
-            m.d.sync += Cat(*entries).eq(Cat(newest, *entries[:-1]))
+        update(m, Cat(*entries), (enters, Cat(newest, *entries[:-1])))
         ages = Cat(known == age + 1 for age in range(config.rows))
         is_oldest = named(m, "is_oldest", config.rows, ages)
         noted(is_oldest, "Rows wait newest first, so only one that enters moves them.")
@@ -238,18 +237,15 @@ class RowReplay(Unit[RowReplayConfiguration]):
             memory.read_en.eq(reads),
             memory.read_address.eq(address),
         ]
-        with m.If(moves):
-            m.d.sync += valid.eq(waiting)
+        update(m, valid, (moves, waiting))
         with m.If(reads):
             m.d.sync += [
                 address.eq(Mux(starts_again, start, following)),
                 last.eq(at_last),
                 flags.as_value().eq(Cat(number, is_first, oldest.as_value()[len(address) :])),
             ]
-            with m.If(at_last):
-                m.d.sync += passed.eq(Mux(in_last_pass, 0, next_number))
-        with m.If(done):
-            m.d.sync += start.eq(following)
+            update(m, passed, (at_last, Mux(in_last_pass, 0, next_number)))
+        update(m, start, (done, following))
         m.d.comb += [
             self.m_axis.tdata.eq(memory.read_data),
             self.m_axis.tvalid.eq(valid),

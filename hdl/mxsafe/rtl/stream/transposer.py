@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, ResetSignal, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated, update
 from mxsafe.rtl.stream.axi_stream import AxiStream, whole_bytes
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import Alike
@@ -136,8 +136,7 @@ class Transposer(Unit[TransposerConfiguration]):
                 named(m, f"row_{i}_next", layout.size, Mux(downwards, above, left)),
                 "Both directions share the registers: a cell takes one of two neighbours.",
             )
-            with m.If(step):
-                m.d.sync += row.as_value().eq(following)
+            update(m, row.as_value(), (step, following))
         noted(
             self.m_axis.tdata.as_value(),
             "What leaves is at the bottom of the columns, or at the right end of the rows.",

@@ -451,8 +451,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
         if self.config.centre:
             # The first of two passes that end so gives a mean.
             deviates = Signal(name="deviation_is_next")
-            with m.If(done):
-                m.d.sync += deviates.eq(~deviates)
+            update(m, deviates, (done, ~deviates))
         else:
             deviates = Const(1, 1)
         update(m, there, (done & deviates, 1), (self.m_axis_statistics.tready, 0))
@@ -477,8 +476,7 @@ class NormaliseCore(Unit[NormaliseCoreConfiguration]):
             if stage == stages:
                 # A result leaves also while others wait for a gain or a bias.
                 following, moves = Mux(en, following, 0), en | self.m_axis.tready
-            with m.If(moves):
-                m.d.sync += token.as_value().eq(following)
+            update(m, token.as_value(), (moves, following))
             tokens.append(token)
         last = tokens[-1]
         free = named(m, "output_is_free", 1, ~last.results | self.m_axis.tready)

@@ -338,14 +338,11 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             steps.eq(Mux(ends.any() | ~current.any(), 0, steps + 1)),
         ]
         m.d.comb += self.done.eq(phases["keep"] & last_row)
-        with m.If(phases["keep"]):
-            m.d.sync += row.eq(Mux(last_row, 0, row + 1))
+        update(m, row, (phases["keep"], Mux(last_row, 0, row + 1)))
         if config.centre:
-            with m.If(self.done & ~found_sum.on):
-                m.d.sync += after_mean.eq(~deviates)
+            update(m, after_mean, (self.done & ~found_sum.on, ~deviates))
             if config.sweeps:
-                with m.If(self.begins):
-                    m.d.sync += after_mean.eq(0)
+                update(m, after_mean, (self.begins, 0))
         self._keep(m, keep, deviates, is_row, (quotient, root, power, divisor), found_sum)
 
     def _keep(
@@ -478,8 +475,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
         with m.Elif(phases["keep"]):
             m.d.sync += divisor.eq(count << config.span_bits % 2)
         if config.sweeps:
-            with m.If(self.begins):
-                m.d.sync += count.eq(0)
+            update(m, count, (self.begins, 0))
         sums = [Signal(config.sum_bits, name=f"sum_{index}") for index in range(config.rows)]
         # Those of something else settle whenever nothing is added.
         adds = named(m, "adds", 1, self.add | settles.any() | other)
@@ -558,8 +554,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
                 rest.eq(Mux(inverts & last_step, 0, remainder)),
                 root.eq(0),
             ]
-            with m.If(shifts):
-                m.d.sync += quotient.eq(Cat(digits, quotient[:-2]))
+            update(m, quotient, (shifts, Cat(digits, quotient[:-2])))
         with m.Elif(phases["root"]):
             m.d.sync += [
                 rest.eq(after_root),
@@ -597,8 +592,7 @@ class NormaliseRow(Unit[NormaliseRowConfiguration]):
             above = named(m, "power_above", None, Mux(found_sum.on, above_sum, above))
             less = named(m, "power_less", None, Mux(found_sum.on, Cat(Const(0, 1), steps), steps))
             shifts = ~found_sum.stays
-        with m.If(phases["divide"] & shifts):
-            m.d.sync += power.eq(largest + above - less)
+        update(m, power, (phases["divide"] & shifts, largest + above - less))
         field = self.epsilon[MANTISSA_BITS:31]
         present = named(m, "has_epsilon", 1, field.any())
         significand = Cat(self.epsilon[:MANTISSA_BITS], present)

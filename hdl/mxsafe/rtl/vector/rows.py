@@ -289,8 +289,7 @@ class Rows(Unit[RowsConfiguration]):
             own = fields[row * span : (row + 1) * span]
             largest = self._largest_of(m, platform, f"largest_{row}", own, held)
             going = named(m, f"largest_going_{row}", EXPONENT_BITS, Mux(ends, 0, largest))
-            with m.If(looks):
-                m.d.sync += held.eq(going)
+            update(m, held, (looks, going))
             found.append(_normal(m, f"largest_{row}", largest))
             before.append(_normal(m, f"largest_before_{row}", held))
         return _Largest(Cat(found), Cat(before))

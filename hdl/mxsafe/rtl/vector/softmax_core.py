@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, delayed, kept, named, truncated
+from mxsafe.rtl.arithmetic.bits import chosen, delayed, kept, named, truncated, update
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Part, Ports, Unit, place
 from mxsafe.rtl.vector.row_lane import (
@@ -254,8 +254,11 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
             Signal(POSITION, name=f"position_{copy}", reset_less=True) for copy in range(_POSITIONS)
         ]
         for step, position in enumerate(positions):
-            with m.If(tokens.at("setup", f"loads_position_{step}", step)):
-                m.d.sync += position.eq(constants.position)
+            update(
+                m,
+                position,
+                (tokens.at("setup", f"loads_position_{step}", step), constants.position),
+            )
         digits = self._digits(m, tokens, constants.digits)
         terms: list[Value] = []
         for number in range(self.config.lanes):
@@ -343,8 +346,7 @@ class SoftmaxCore(Unit[SoftmaxCoreConfiguration]):
         for number, row in enumerate(rows):
             step = self.config.finish_latency + number
             loads = tokens.at("finish", f"lowers_row_{number}", step)
-            with m.If(starts | loads):
-                m.d.sync += row.offset.eq(Mux(starts, start, lowered))
+            update(m, row.offset, (starts | loads, Mux(starts, start, lowered)))
 
 
 def _looked_at(
@@ -420,8 +422,11 @@ class _Row:
         self._load(m, adds, clear, _sum(m, f"{self._name}_sum", self._bits, [self.total, *terms]))
 
     def _load(self, m: Module, adds: Value, clear: Value, total: Value) -> None:
-        with m.If(named(m, f"{self._name}_total_changes", 1, adds | clear)):
-            m.d.sync += self.total.eq(Mux(clear, 0, total))
+        update(
+            m,
+            self.total,
+            (named(m, f"{self._name}_total_changes", 1, adds | clear), Mux(clear, 0, total)),
+        )
 
 
 class _Tokens:
@@ -490,8 +495,7 @@ class _Tokens:
             with m.If(core.sweep.begins):
                 m.d.sync += [between.eq(1), second.eq(0), step.eq(0)]
         if config.rest:
-            with m.If(self.moves):
-                m.d.sync += rests.eq(Cat(ends & second, rests[:-1]))
+            update(m, rests, (self.moves, Cat(ends & second, rests[:-1])))
         stages = config.latency
         term = named(m, "takes_term", 1, taken & ~second)
         # Instead of results the end of a row has one, behind its terms.
@@ -500,8 +504,7 @@ class _Tokens:
         self.passing_term = delayed(m, self.moves, "term", term, stages, reset=True)
         self.term = named(m, "adds_term", 1, self.passing_term & self.moves)
         before = delayed(m, self.moves, "result", result, stages - 1, reset=True)
-        with m.If(self.moves):
-            m.d.sync += given.eq(before)
+        update(m, given, (self.moves, before))
         m.d.comb += [
             s_axis.tready.eq(ready),
             m_axis.tvalid.eq(given),

@@ -216,8 +216,7 @@ class SoftmaxEntry(Unit[SoftmaxEntryConfiguration]):
         passed = Signal(_LENGTH, name="values_passed")
         # A row that is too long does not begin again.
         following = Mux(passed == _LENGTH[-1], passed, passed + 1)
-        with m.If(taken):
-            m.d.sync += passed.eq(Mux(self.s_axis.tlast, 0, following))
+        update(m, passed, (taken, Mux(self.s_axis.tlast, 0, following)))
         beyond = named(m, "beyond_length", None, passed - controls.length)
         early = named(m, "counts_without_mask", 1, beyond < 0)
         near = [named(m, f"is_near_{n}", 1, beyond < n) for n in range(self.config.lanes)]
@@ -279,8 +278,7 @@ def _maximum_of(
     larger = named(m, f"is_larger_{lane}", 1, maximum.as_signed() < ordered.as_signed())
     rises = named(m, f"rises_{lane}", 1, larger & counts)
     changes = named(m, f"changes_{lane}", 1, begins | rises)
-    with m.If(taken & changes):
-        m.d.sync += maximum.eq(key)
+    update(m, maximum, (taken & changes, key))
     return maximum, changes
 
 

@@ -8,7 +8,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, delayed, equals, named
+from mxsafe.rtl.arithmetic.bits import chosen, delayed, equals, named, update
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import Target
 from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
@@ -261,10 +261,8 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
             enters.eq(self.s_axis.tvalid & joined),
         ]
         following = Cat(enters, valid)
-        with m.If(turn.moves):
-            m.d.sync += valid.eq(following[:-1])
-        with m.If(free):
-            m.d.sync += leaves.eq(following[-1] & turn.moves)
+        update(m, valid, (turn.moves, following[:-1]))
+        update(m, leaves, (free, following[-1] & turn.moves))
         last = delayed(m, turn.moves, "last", self.s_axis.tlast, config.latency)
         m.d.comb += [self.m_axis.tvalid.eq(leaves), self.m_axis.tlast.eq(last)]
         return turn
@@ -279,8 +277,7 @@ class VectorArithmetic(Unit[VectorArithmeticConfiguration]):
         waits = Signal(due, name="waits_for_addend")
         adds = waits[-1]
         moves = named(m, "moves", 1, free & (self.s_axis_operand.tvalid | ~adds))
-        with m.If(moves):
-            m.d.sync += waits.eq(Cat(enters & self._is_one_of(_ADDING), waits[:-1]))
+        update(m, waits, (moves, Cat(enters & self._is_one_of(_ADDING), waits[:-1])))
         if self.config.operand == "both":
             late = delayed(m, moves, "single", single, due)
             single = named(m, "operand_is_single", 1, Mux(adds, late, single))

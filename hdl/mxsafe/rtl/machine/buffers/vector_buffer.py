@@ -7,7 +7,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In
 
-from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named, noted
+from mxsafe.rtl.arithmetic.bits import any_of, equals, gated_or, named, noted, update
 from mxsafe.rtl.machine.ports import BufferRead, BufferWrite
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.timing import Target, at, held
@@ -133,8 +133,7 @@ class VectorBuffer(Unit[VectorBufferConfiguration]):
                 write = data.View(self._write, gated_or(m, f"write_{bank}", choices))
             banks.append(self._place_bank(m, platform, bank, write, reads, read_by))
         for name, reader in readers.items():
-            with m.If(reads[name].any()):
-                m.d.sync += shown[name].eq(reads[name])
+            update(m, shown[name], (reads[name].any(), reads[name]))
             bank = held(m, f"{shown[name].name}_later", shown[name], at(self.config, "beat"))
             beat = gated_or(m, f"{name}_data", zip(bank, banks, strict=True))
             m.d.comb += reader.data.eq(beat)

@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.description import DESCRIPTOR_BITS, ERRORS, HEADER_BITS, QUEUES
-from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated, update
 from mxsafe.rtl.machine.ports import EnginePort
 from mxsafe.rtl.stream.beat_memory import BeatMemory
 from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
@@ -154,8 +154,7 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
         )
         for event, pointer in ((taken, into), (reads, out_of)):
             following = truncated(m, f"after_{pointer.name}", len(pointer), pointer + 1)
-            with m.If(event):
-                m.d.sync += pointer.eq(Mux(pointer == config.depth - 1, 0, following))
+            update(m, pointer, (event, Mux(pointer == config.depth - 1, 0, following)))
         head = data.View(config.entry, memory.read_data)
         m.d.comb += self.engine.descriptor.eq(head.payload)
         return shows, head
@@ -172,8 +171,7 @@ class DescriptorQueue(Unit[DescriptorQueueConfiguration]):
             Signal(layout.size, name=f"running_{age}", reset_less=True)
             for age in range(config.under_way)
         ]
-        with m.If(started):
-            m.d.sync += Cat(*kept).eq(Cat(head.signal, head.number, *kept[:-1]))
+        update(m, Cat(*kept), (started, Cat(head.signal, head.number, *kept[:-1])))
         ages = Cat(running == age + 1 for age in range(config.under_way))
         is_oldest = named(m, "is_oldest", config.under_way, ages)
         noted(is_oldest, "Descriptors that run stand newest first, and are done in order.")

@@ -193,8 +193,7 @@ class Fetch(Unit[FetchConfiguration]):
             m.d.sync += [left.eq(self.length), first.eq(self.address[fine:]), is_past.eq(0)]
         with m.Elif(taken):
             m.d.sync += [left.eq(left - asked), low.eq(next_low[:-1])]
-            with m.If(next_low[-1]):
-                m.d.sync += Cat(high, is_past).eq(next_high)
+            update(m, Cat(high, is_past), (next_low[-1], next_high))
 
     def _store(self, m: Module, memories: list[BeatMemory]) -> Value:
         """Store words as they come; return whether one ends a descriptor."""
@@ -204,13 +203,11 @@ class Fetch(Unit[FetchConfiguration]):
         gates: list[Value] = [self.word_valid]
         if words > 1:
             which = Signal(range(words), name="which_word")
-            with m.If(self.word_valid):
-                m.d.sync += which.eq(which + 1)
+            update(m, which, (self.word_valid, which + 1))
             gates = [self.word_valid & (which == number) for number in range(words)]
             ends = gates[-1]
         complete = named(m, "descriptor_is_complete", 1, ends)
-        with m.If(complete):
-            m.d.sync += into.eq(into + 1)
+        update(m, into, (complete, into + 1))
         for gate, memory in zip(gates, memories, strict=True):
             m.d.comb += [
                 memory.write_en.eq(gate),
@@ -244,8 +241,7 @@ class Fetch(Unit[FetchConfiguration]):
         if config.check.latency:
             is_checked = is_checked & held(m, "is_checked", is_checked, reset=True)
         m.d.sync += judged.eq(is_checked)
-        with m.If(reads):
-            m.d.sync += out_of.eq(out_of + 1)
+        update(m, out_of, (reads, out_of + 1))
         words = [data.View(config.word, memory.read_data) for memory in memories]
         for memory in memories:
             m.d.comb += [memory.read_en.eq(reads), memory.read_address.eq(out_of)]

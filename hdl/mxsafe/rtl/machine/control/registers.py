@@ -347,8 +347,7 @@ class Registers(Unit[RegistersConfiguration]):
                 value = values[register.name]
                 choices.append((is_read, Cat(value, Const(0, _REGISTER_BITS - len(value)))))
         answer = gated_or(m, "read_value", choices)
-        with m.If(taken):
-            m.d.sync += bus.rdata.eq(answer)
+        update(m, bus.rdata, (taken, answer))
 
 
 def _counter(m: Module, name: str, begins: Value, counts: Value, by: Value) -> dict[str, Value]:

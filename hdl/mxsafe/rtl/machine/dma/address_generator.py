@@ -116,8 +116,14 @@ class AddressGenerator(Unit[AddressGeneratorConfiguration]):
                 ends = held(m, f"loop_{i}_ended", ends)
             fewer = truncated(m, f"fewer_{i}", bits, (left - 1).as_unsigned())
             turns = self.advance if carry is None else self.advance & carry
-            with m.If(self.begins | named(m, f"loop_{i}_turns", 1, turns)):
-                m.d.sync += left.eq(Mux(self.begins | ends, count, fewer))
+            update(
+                m,
+                left,
+                (
+                    self.begins | named(m, f"loop_{i}_turns", 1, turns),
+                    Mux(self.begins | ends, count, fewer),
+                ),
+            )
             carry = named(m, f"loops_to_{i}_end", 1, ends if carry is None else carry & ends)
             carries.append(carry)
             outer += [ends] if i else []

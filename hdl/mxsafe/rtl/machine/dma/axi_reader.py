@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import kept, named, noted
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, update
 from mxsafe.rtl.machine.axi import Axi4Read, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
@@ -150,8 +150,7 @@ class AxiReader(Unit[AxiReaderConfiguration]):
             ),
             self.idle.eq(~under_way.any()),
         ]
-        with m.If(moves):
-            m.d.sync += axi.arvalid.eq(asked)
+        update(m, axi.arvalid, (moves, asked))
         held = kept(m, asked, "burst_offered", burst.as_value())
         offered = data.View(config.splitter.bursts, held)
         m.d.comb += [axi.araddr.eq(offered.address), axi.arlen.eq(offered.more)]
@@ -179,10 +178,8 @@ class AxiReader(Unit[AxiReaderConfiguration]):
         if config.beats_of_word > 1:
             number = Signal(range(config.beats_of_word), name="beat_of_word")
             first, last = ~number.any(), number.all()
-            with m.If(took):
-                m.d.sync += number.eq(number + 1)
-        with m.If(moves):
-            m.d.sync += valid.eq(took & last)
+            update(m, number, (took, number + 1))
+        update(m, valid, (moves, took & last))
         with m.If(took):
             m.d.sync += [
                 held.data.eq(Cat(held.data, axi.rdata)[config.data_bits :]),

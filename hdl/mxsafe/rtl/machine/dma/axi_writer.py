@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated, update
 from mxsafe.rtl.machine.axi import Axi4Write, burst_constants
 from mxsafe.rtl.machine.dma.axi_master import AxiMasterConfiguration
 from mxsafe.rtl.machine.dma.burst_splitter import BurstSplitter
@@ -94,8 +94,7 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
             ),
             self.idle.eq(tags.empty),
         ]
-        with m.If(moves):
-            m.d.sync += axi.awvalid.eq(begins)
+        update(m, axi.awvalid, (moves, begins))
         m.d.comb += [
             axi.awaddr.eq(kept(m, begins, "address_offered", burst.address)),
             axi.awlen.eq(kept(m, begins, "more_offered", burst.more)),
@@ -143,8 +142,7 @@ class AxiWriter(Unit[AxiWriterConfiguration]):
             m.d.sync += left.eq(truncated(m, "next_left", len(left), (left - 1).as_unsigned()))
             if at(config, "next burst"):
                 m.d.sync += active.eq(~ends)
-        with m.If(moves):
-            m.d.sync += axi.wvalid.eq(sends)
+        update(m, axi.wvalid, (moves, sends))
         offered = Signal(bits, name="data_offered", reset_less=True)
         last = Signal(name="beat_is_last", reset_less=True)
         with m.If(sends):

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from mxsafe.rtl.arithmetic.bits import named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import named, noted, truncated, update
 from mxsafe.rtl.machine.axi import ADDRESS_BITS, require_burst
 from mxsafe.rtl.stream.register_slice import sliced
 from mxsafe.rtl.timing import Target, at
@@ -117,8 +117,7 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
             m.d.sync += active.eq(Mux(active, ~(burst.ready & ends), self.run.valid))
         else:
             m.d.comb += self.run.ready.eq(~active | (burst.ready & ends))
-            with m.If(self.run.ready):
-                m.d.sync += active.eq(self.run.valid)
+            update(m, active, (self.run.ready, self.run.valid))
         next_left = truncated(m, "next_left", len(left), (left - room).as_unsigned())
         next_low = truncated(m, "next_lower", half, low + 1)
         next_high = truncated(m, "next_upper", len(high), high + 1)
@@ -133,5 +132,4 @@ class BurstSplitter(Unit[BurstSplitterConfiguration]):
             ]
         with m.Elif(taken):
             m.d.sync += [place.eq(0), low.eq(next_low), left.eq(next_left)]
-            with m.If(carries):
-                m.d.sync += high.eq(next_high)
+            update(m, high, (carries, next_high))

@@ -175,8 +175,7 @@ class LoadEngine(Unit[LoadEngineConfiguration]):
         ]
         m.d.comb += [moves.eq(write.valid & ~self._holds), walk.advance.eq(moves)]
         m.d.sync += self._holds.eq(Mux(self._holds, ~self._written, moves) & ~self.engine.stop)
-        with m.If(moves):
-            m.d.sync += Cat(*held).eq(Cat(*parts))
+        update(m, Cat(*held), (moves, Cat(*parts)))
         word, place, last, widens, within, *buffers = held
         return _Write(
             valid=self._holds,

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data, stream
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import named, noted
+from mxsafe.rtl.arithmetic.bits import named, noted, update
 from mxsafe.rtl.machine.axi import ADDRESS_BITS
 from mxsafe.rtl.machine.dma.address_generator import AddressGenerator, AddressGeneratorConfiguration
 from mxsafe.rtl.machine.ports import RUN_BITS, WIDTHS
@@ -152,8 +152,7 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
             self.asked.eq(all_asked & ~self.past),
             self.run.payload.as_value().eq(run.as_value()),
         ]
-        with m.If(moves):
-            m.d.sync += valid.eq(there)
+        update(m, valid, (moves, there))
         with m.If(steps):
             m.d.sync += [
                 run.first.eq(first[:-1]),

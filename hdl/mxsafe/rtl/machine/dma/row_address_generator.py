@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import named, noted
+from mxsafe.rtl.arithmetic.bits import named, noted, update
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger
 
@@ -95,8 +95,7 @@ class RowAddressGenerator(Unit[RowAddressGeneratorConfiguration]):
             m.d.sync += [here.eq(self.origin), row.eq(self.origin)]
         with m.Elif(self.step):
             m.d.sync += here.eq(following)
-            with m.If(self.ends_row):
-                m.d.sync += row.eq(following)
+            update(m, row, (self.ends_row, following))
         m.d.comb += self.address.eq(here[: len(self.address)])
         domain = m.d.sync if self.config.later else m.d.comb
         domain += self.outside.eq(here >= self.config.depth)

@@ -216,8 +216,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
         if is_held:
             m.d.sync += [comes.eq(reads), pending.eq(comes | pending & ~is_taken)]
         else:
-            with m.If(moves):
-                m.d.sync += pending.eq(reads)
+            update(m, pending, (moves, reads))
         parts = self._parts
         self._part = Signal.like(parts.number, name="part_read", reset_less=True)
         self._packed = {
@@ -367,8 +366,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
                     word.append(gated_or(m, f"{name}_{number}", [(here, part)]))
                     break
                 there = named(m, f"{name}_from_{number}", 1, self._part > number)
-                with m.If(self._gathers & packed[name] & here):
-                    m.d.sync += place.eq(part)
+                update(m, place, (self._gathers & packed[name] & here, part))
                 word.append(gated_or(m, f"{name}_{number}", ((here, part), (there, place))))
             choices.append((packed[name], Cat(word)))
         return choices
@@ -382,8 +380,7 @@ class StoreEngine(Unit[StoreEngineConfiguration]):
             "An address belongs to the newest descriptor: those before it come to their end first.",
         )
         alone = named(m, "is_alone", 1, past & is_oldest)
-        with m.If(self.write_error | (self._runs_past & is_oldest)):
-            m.d.sync += failed.eq(1)
+        update(m, failed, (self.write_error | (self._runs_past & is_oldest), 1))
         wrong = named(m, "write_failed", 1, failed | self.write_error)
         code = Mux(wrong, ERRORS["write"], Mux(alone, ERRORS["address"], ERRORS["none"]))
         m.d.comb += [engine.done.eq(self.written & ~wrong), engine.error.eq(code)]

@@ -3,7 +3,7 @@
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import chosen, named, noted, truncated, update
 from mxsafe.rtl.unit import Configuration, Ports, Unit
 from mxsafe.validation import PositiveInteger, PowerOfTwo
 
@@ -62,8 +62,7 @@ class TagQueue(Unit[TagQueueConfiguration]):
         m.d.sync += held.eq(held + self.push - self.pop)
         tags = [Signal(bits, name=f"tag_{age}", reset_less=True) for age in range(depth)]
         noted(tags[0], "Tags wait newest first, so only a push moves them.")
-        with m.If(self.push):
-            m.d.sync += Cat(*tags).eq(Cat(self.tag, *tags[:-1]))
+        update(m, Cat(*tags), (self.push, Cat(self.tag, *tags[:-1])))
         last = truncated(m, "oldest_at", len(held) - 1, held - 1)
         m.d.comb += [
             self.oldest.eq(chosen(m, "oldest_tag", last, tags)),

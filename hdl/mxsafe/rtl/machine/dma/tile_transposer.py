@@ -83,8 +83,7 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
     def fill(self, m: Module, platform: object) -> None:
         number = Signal(2, name="word_of_group")
         takes = named(m, "word_enters", 1, self.s.valid & self.s.ready)
-        with m.If(takes):
-            m.d.sync += number.eq(number + 1)
+        update(m, number, (takes, number + 1))
         at = [named(m, f"is_at_{i}", 1, equals(number, i)) for i in range(4)]
         ends = named(m, "group_ends", 1, takes & at[3])
         if self.config.overlaps:
@@ -122,8 +121,7 @@ class TileTransposer(Unit[TileTransposerConfiguration]):
             "Which of the two squares in the middle holds the upper tile takes turns, because "
             "places become free in another order than that in which they were filled.",
         )
-        with m.If(ends):
-            m.d.sync += swapped.eq(~swapped)
+        update(m, swapped, (ends, ~swapped))
         upper = named(m, "takes_upper", 1, at[0] | at[3])
         first = kept(m, takes & ~at[1], "first_square", Mux(at[2], high, low))
         middles = []

@@ -106,8 +106,7 @@ class WideTransposer(Unit[WideTransposerConfiguration]):
         m.d.comb += [self.s.ready.eq(ready), self.m.valid.eq(waits)]
         # A power of two of words: the count wraps by itself.
         following = truncated(m, "next_word", len(number), number + 1)
-        with m.If(takes):
-            m.d.sync += number.eq(following)
+        update(m, number, (takes, following))
         fewer = truncated(m, "fewer_left", len(left), left - 1)
         update(m, left, (ends, config.words), (moves, fewer))
         gathered = (

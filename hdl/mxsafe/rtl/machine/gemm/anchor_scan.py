@@ -8,7 +8,7 @@ from amaranth.lib import data
 from amaranth.lib.wiring import In, Member, Out
 
 from mxsafe.formats import E8M0
-from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated, update
 from mxsafe.rtl.mac.operand import SIDES, Side
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.gemm.strip_walk import strip_address
@@ -90,8 +90,7 @@ class AnchorScan(Unit[AnchorScanConfiguration]):
         ends_strip = named(m, "ends_strip", 1, reads & beats_end)
         ends_inner = self._turn(m, "strips_a", None, ends_strip)
         ends_outer = self._turn(m, "strips_w", None, ends_strip & ends_inner)
-        with m.If(ends_strip):
-            m.d.sync += follows.eq(~(ends_inner & ends_outer))
+        update(m, follows, (ends_strip, ~(ends_inner & ends_outer)))
         m.d.sync += [
             scans.eq(self.enters | (scanning & ~ends_strip)),
             self.is_known.eq(ends_strip | (self.is_known & ~self.begins)),
@@ -155,5 +154,4 @@ class AnchorScan(Unit[AnchorScanConfiguration]):
             rises = named(m, f"{side}_rises_{row}", 1, arrives & (anew | (largest < scale)))
             found = named(m, f"{side}_found_{row}", E8M0.width, Mux(rises, scale, largest))
             m.d.sync += largest.eq(found)
-            with m.If(self.begins):
-                m.d.sync += getattr(self, f"{side}_anchors")[row].eq(found)
+            update(m, getattr(self, f"{side}_anchors")[row], (self.begins, found))

@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ERRORS
-from mxsafe.rtl.arithmetic.bits import chosen, kept, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import chosen, kept, named, noted, truncated, update
 from mxsafe.rtl.array.arithmetic import Arithmetic
 from mxsafe.rtl.array.bf16 import Bf16
 from mxsafe.rtl.array.exact import Exact
@@ -243,10 +243,8 @@ class GemmEngine(Unit[GemmEngineConfiguration]):
                     is_other, "Of two registers one chooses between many bits, this one goes far."
                 )
                 is_last = ~is_other
-                with m.If(beat.valid & ready):
-                    m.d.sync += is_other.eq(~following.all())
-            with m.If(beat.valid & ready):
-                m.d.sync += part.eq(following)
+                update(m, is_other, (beat.valid & ready, ~following.all()))
+            update(m, part, (beat.valid & ready, following))
             first = first & ~part.any()
             ready = ready & is_last
             lasts = [flag & is_last for flag in lasts]

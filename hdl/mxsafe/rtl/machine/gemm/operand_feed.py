@@ -161,8 +161,7 @@ class OperandFeed(Unit[OperandFeedConfiguration]):
         ]
         if self.config.reads_anything:
             m.d.comb += loops.reads.eq(goes & moves)
-        with m.If(moves):
-            m.d.sync += self.beat_valid.eq(loops.goes_on)
+        update(m, self.beat_valid, (moves, loops.goes_on))
         with m.If(loops.goes_on):
             m.d.sync += [
                 self.first.eq(loops.starts_tile & loops.clear),

@@ -6,7 +6,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import gated_or, named, noted, truncated, update
 from mxsafe.rtl.machine.control.queues import descriptor_layout
 from mxsafe.rtl.machine.ports import BufferWrite
 from mxsafe.rtl.stream.axi_stream import AxiStream
@@ -171,8 +171,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         m.d.comb += self.done.eq(tile_taken & ends_inner & ends_outer)
         with m.If(tile_taken):
             m.d.sync += turns_a.eq(Mux(ends_inner, 0, next_a))
-            with m.If(ends_inner):
-                m.d.sync += turns_w.eq(Mux(ends_outer, 0, next_w))
+            update(m, turns_w, (ends_inner, Mux(ends_outer, 0, next_w)))
         return ends_inner
 
     def _address(
@@ -181,8 +180,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         """The beat of the next row."""
         width = _GEMM["result"].width + 1
         begins = Signal(name="begins", init=1)
-        with m.If(taken):
-            m.d.sync += begins.eq(self.done)
+        update(m, begins, (taken, self.done))
         column, tile, row = (
             Signal(width, name=f"{what}_held", reset_less=True)
             for what in ("column", "tile", "row")
@@ -216,8 +214,7 @@ class ResultRows(Unit[ResultRowsConfiguration]):
         """Whether the next row is written."""
         number = Signal(range(max(self.config.rows, 2)), name="row_number")
         following = truncated(m, "next_number", len(number), number + 1)
-        with m.If(taken):
-            m.d.sync += number.eq(Mux(self.s_axis.tlast, 0, following))
+        update(m, number, (taken, Mux(self.s_axis.tlast, 0, following)))
         beyond = named(m, "is_beyond", 1, ends_inner & (number >= oldest.last_rows))
         noted(beyond, "Rows of the last strip that only fill up its tile are not written.")
         return named(m, "is_wanted", 1, oldest.write & ~beyond)

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, ResetSignal, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, equals, kept, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import chosen, equals, kept, named, noted, truncated, update
 from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.stream.beat_memory import BeatMemory, BeatMemoryConfiguration
@@ -119,10 +119,8 @@ class BeatSplitter(Unit[BeatSplitterConfiguration]):
         with m.If(self.start):
             m.d.sync += [part.eq(0), left.eq(self.beats)]
         with m.Else():
-            with m.If(steps):
-                m.d.sync += left.eq(Mux(ends_row, self.beats, left_less_1))
-            with m.If(turns):
-                m.d.sync += part.eq(part + 1)
+            update(m, left, (steps, Mux(ends_row, self.beats, left_less_1)))
+            update(m, part, (turns, part + 1))
         bits = config.part.size
         whole = self.s_axis.tdata.as_value()
         first, *others = [whole[at : at + bits] for at in range(0, len(whole), bits)]
@@ -239,8 +237,7 @@ class BeatJoiner(Unit[BeatJoinerConfiguration]):
         turns: Value = moves
         if config.rows:
             turns = named(m, "turns", 1, moves & (source.tlast | ~self.by_rows))
-        with m.If(turns):
-            m.d.sync += part.eq(part + 1)
+        update(m, part, (turns, part + 1))
         others: list[Value] = []
         writes: list[Value] = []
         for number in range(config.parts - 1):

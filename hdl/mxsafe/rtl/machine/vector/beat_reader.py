@@ -5,7 +5,7 @@ from typing import Annotated
 from amaranth.hdl import Cat, Module, Mux, Signal, Value
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import kept, named, noted, truncated, update
 from mxsafe.rtl.machine.dma.row_address_generator import (
     RowAddressGenerator,
     RowAddressGeneratorConfiguration,
@@ -171,11 +171,8 @@ class BeatReader(Unit[BeatReaderConfiguration]):
         m.d.sync += filled.eq(after | Mux(arrives, free, 0))
         for number, register in enumerate(places):
             load = named(m, f"loads_{number}", 1, arrives & free[number])
-            with m.If(load):
-                m.d.sync += register.eq(incoming)
-            if number + 1 < config.ahead:
-                with m.Elif(leaves):
-                    m.d.sync += register.eq(places[number + 1])
+            moves_up = [(leaves, behind) for behind in places[number + 1 : number + 2]]
+            update(m, register, (load, incoming), *moves_up)
         m.d.comb += [
             Cat(self.m_axis.tdata, self.m_axis.tlast).eq(places[0]),
             self.m_axis.tvalid.eq(filled[0] & ~leaves if config.later else filled[0]),

@@ -9,7 +9,7 @@ from amaranth.hdl import Cat, Module, ResetSignal, Signal
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out, connect, flipped
 
-from mxsafe.rtl.arithmetic.bits import chosen, named, noted
+from mxsafe.rtl.arithmetic.bits import chosen, named, noted, update
 from mxsafe.rtl.machine.vector.beat_parts import BeatJoiner
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.unit import Configuration, Part, Ports, Unit, place
@@ -92,8 +92,7 @@ class NarrowFunction(Unit[NarrowFunctionConfiguration]):
         noted(held, "The choice of a part leaves no time for a function in the same cycle.")
         with m.If(moves):
             m.d.sync += [held.eq(given), there.eq(source.tvalid)]
-        with m.If(moves & source.tvalid):
-            m.d.sync += part.eq(part + 1)
+        update(m, part, (moves & source.tvalid, part + 1))
         m.d.comb += [
             taken.eq(held),
             narrow.tvalid.eq(there),

@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value
 from amaranth.lib import data
 from amaranth.lib.wiring import In, Out
 
-from mxsafe.rtl.arithmetic.bits import chosen, kept, named, noted, truncated
+from mxsafe.rtl.arithmetic.bits import chosen, kept, named, noted, truncated, update
 from mxsafe.rtl.machine.ports import WIDTHS
 from mxsafe.rtl.stream.axi_stream import AxiStream
 from mxsafe.rtl.timing import Target, at
@@ -102,10 +102,10 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
                 lane.eq(lane_after),
             ]
         if at(self.config, "row ends"):
-            with m.If(self.start | step):
-                m.d.sync += ends.eq(Mux(self.start | ends_row, self.beats == 1, left == 2))
-        with m.If(free):
-            m.d.sync += held.eq(step & numbers)
+            update(
+                m, ends, (self.start | step, Mux(self.start | ends_row, self.beats == 1, left == 2))
+            )
+        update(m, held, (free, step & numbers))
         words: list[Value] = [self.s_axis.tdata[index] for index in range(columns)]
         number = noted(
             kept(m, step, "number", chosen(m, "of_lane", lane, words)),

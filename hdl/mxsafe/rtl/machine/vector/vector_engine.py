@@ -427,8 +427,7 @@ class VectorEngine(Unit[VectorEngineConfiguration]):
         words = [Mux(counts[lane], source.tdata[lane], 0) for lane in range(columns)]
         moves = named(m, "result_moves", 1, ~valid if self.config.is_slow else ~valid | taken)
         if self.config.is_slow:
-            with m.If(taken):
-                m.d.sync += valid.eq(0)
+            update(m, valid, (taken, 0))
         m.d.comb += source.tready.eq(moves)
         with m.If(moves):
             m.d.sync += [valid.eq(source.tvalid), last.eq(source.tlast), beat.eq(Cat(*words))]
@@ -589,8 +588,7 @@ def _share_port(m: Module, port: Any, readers: list[BeatReader], *, later: bool)
             "Readers of one port take turns: what one wants stays until it is read. The next turn "
             "comes then, or if there is nothing to read.",
         )
-        with m.If(~wants | port.ready):
-            m.d.sync += turn.eq(Cat(turn[-1], turn[:-1]))
+        update(m, turn, (~wants | port.ready, Cat(turn[-1], turn[:-1])))
         turns = chosen = list(turn)
     else:
         turns, chosen = [], [read.valid for read in reads]
