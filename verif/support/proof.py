@@ -2,15 +2,20 @@
 
 import re
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+import pytest
+
+from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.first_calls import call_first
 from mxsafe.synthesis.technologies import command
 from mxsafe.verilog.names import part_name
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
+from verif.support.units import generated, mutated
 
 REACHABILITY, INTERPOLATION, INDUCTION = "pdr,-a", "int", "induction"
 _METHODS = (REACHABILITY, INTERPOLATION, INDUCTION)
@@ -115,6 +120,20 @@ def prove(
     # A net that is called otherwise must not become a new one.
     text = "`default_nettype none\n" + text.replace("endmodule", f"{body}endmodule")
     _induce(folder, text, module.name, "-set-init-zero", "proc; opt; async2sync; opt_clean")
+
+
+def not_proved(
+    prove: Callable[[Module, Path], None], unit: Unit[Any], *changes: tuple[str, str]
+) -> Callable[..., None]:
+    """A test that a proof about a unit fails with each of some texts of its Verilog changed."""
+
+    @pytest.mark.yosys
+    @pytest.mark.parametrize(("right", "wrong"), changes)
+    def test(right: str, wrong: str, tmp_path: Path) -> None:
+        with pytest.raises(AssertionError, match="proof did fail"):
+            prove(mutated(generated(unit), right, wrong), tmp_path)
+
+    return test
 
 
 def prove_text(folder: Path, text: str, top: str, *, after_reset: Mapping[str, int]) -> None:

@@ -8,6 +8,8 @@ import pytest
 from mxsafe.machine.assembler import Instruction
 from mxsafe.machine.description import LOAD_BUFFERS
 from mxsafe.rtl.machine.dma.load_engine import LoadEngine
+from mxsafe.rtl.machine.dma.tile_transposer import TileTransposer
+from mxsafe.rtl.machine.dma.wide_transposer import WideTransposer
 from verif.rtl.machine.dma.memory_port_checks import LIVELY, Traffic
 from verif.rtl.machine.dma.transfer_checks import (
     at_the_ends,
@@ -20,7 +22,7 @@ from verif.rtl.machine.dma.transfer_checks import (
     random_loads,
     single_steps,
 )
-from verif.support.tests import Volume, some
+from verif.support.tests import Volume, refused, some
 from verif.support.units import published
 
 _FOUR = {"format_w": "mxfp4_e2m1"}
@@ -193,3 +195,15 @@ def test_a_word_a_clock() -> None:
     result = check_loads("verilator", module, instructions, Traffic(latency=(20, 20)))
     words = 600
     assert words < result["clocks"] <= words + 20 + module.latency + 10
+
+
+test_tiles_that_cannot_work = refused(
+    TileTransposer, [({"rows": 12}, "rows must be 8 or 16, not 12")]
+)
+test_wide_tiles_that_cannot_work = refused(
+    WideTransposer,
+    [
+        ({"rows": 12}, "rows must be 8 or 16, not 12"),
+        ({"code_bytes": 1}, "code_bytes must be 2 or 4, not 1"),
+    ],
+)

@@ -4,6 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
@@ -44,6 +45,29 @@ def _runs(base: int, fields: dict[str, int], word_bytes: int) -> list[tuple[int,
     ]
 
 
+_LEAVES, _RESET, _IDLE = range(3)
+"""What becomes of a descriptor in its last cycle; or nothing, since there is none."""
+Shown = tuple[dict[str, int], int, int, int]
+"""A descriptor, its base, for how many cycles it is shown, and how it ends."""
+
+
+def _pins(module: Module, shown: list[Shown]) -> dict[str, NDArray[np.int64]]:
+    """Inputs in each cycle of descriptors one after the other."""
+    names = [name for name, _, _ in module.ports["fields"].fields]
+    fields, bases, clocks, ends = zip(*shown, strict=True)
+    number = np.repeat(np.arange(len(shown)), clocks)
+    end = np.array(ends)[number]
+    last = np.diff(number, append=len(shown)) > 0
+    rst = last & (end == _RESET)
+    return {
+        "fields": np.array([[each[name] for name in names] for each in fields])[number],
+        "base": np.array(bases)[number],
+        "leaves": last & (end == _LEAVES),
+        "valid": ~rst & (end != _IDLE),
+        "rst": rst,
+    }
+
+
 @pytest.mark.parametrize(
     "name",
     some(
@@ -60,45 +84,30 @@ def _runs(base: int, fields: dict[str, int], word_bytes: int) -> list[tuple[int,
     ),
 )
 def test_random_descriptors(name: str, modules: dict[str, Module]) -> None:
+    """A few that a reset ends, then many with time for all of their runs; the next may be late."""
     module = modules[name]
     ports, bits = module.ports, module.ports["base"].width
     rng = np.random.default_rng(1)
-    columns: dict[str, list[object]] = {"fields": [], "base": [], "leaves": [], "valid": []}
-    columns["rst"] = []
+    shown = [(_descriptor(rng), 0, int(rng.integers(2, 12)), _RESET) for _ in range(12)]
+    begins = sum(clocks for _, _, clocks, _ in shown)
     expected: list[tuple[int, ...]] = []
-    names = [field for field, _, _ in ports["fields"].fields]
-    for _ in range(12):  # descriptors that a reset ends
-        fields, clocks = _descriptor(rng), int(rng.integers(2, 12))
-        columns["fields"] += [[fields[field] for field in names]] * clocks
-        columns["base"] += [0] * clocks
-        columns["leaves"] += [0] * clocks
-        columns["valid"] += [*[1] * (clocks - 1), 0]
-        columns["rst"] += [*[0] * (clocks - 1), 1]
-    begins = len(columns["rst"])
     for _ in range(150):
         fields, base = _descriptor(rng), int(rng.integers(0, 1 << bits))
         runs = _runs(base, fields, module.parameters["word_bytes"])
         expected += [(place % (1 << bits), *rest) for place, *rest in runs]
-        # There is time for all of them; then the descriptor leaves, and the next one may be late.
-        clocks = 3 * len(runs) + 30
-        idle = int(rng.integers(0, 2))
-        columns["fields"] += [[fields[field] for field in names]] * (clocks + idle)
-        columns["base"] += [base] * (clocks + idle)
-        columns["leaves"] += [*[0] * (clocks - 1), 1, *[0] * idle]
-        columns["valid"] += [*[1] * clocks, *[0] * idle]
-        columns["rst"] += [0] * (clocks + idle)
-    count = len(columns["base"])
-    ready = rng.random(count) < 0.7
-    given = {pin: np.array(column, np.int64) for pin, column in columns.items()}
-    log = run_lockstep("verilator", module, given | {"run_ready": ready}, unsettled=1)
-    after_reset = np.flatnonzero(columns["rst"]) + 1
+        shown.append((fields, base, 3 * len(runs) + 30, _LEAVES))
+        shown += [(fields, base, 1, _IDLE)] * int(rng.integers(0, 2))
+    pins = _pins(module, shown)
+    ready = rng.random(len(pins["rst"])) < 0.7
+    log = run_lockstep("verilator", module, pins | {"run_ready": ready}, unsettled=1)
+    after_reset = np.flatnonzero(pins["rst"]) + 1
     assert log["run_valid"][after_reset - 1, 0].any(), "no run was offered in a reset"
     assert not log["run_valid"][after_reset, 0].any(), "a run outlasts a reset"
     assert not log["asked"][after_reset, 0].any(), "an end outlasts a reset"
-    taken = (log["run_valid"][:, 0] & ready & (np.arange(count) >= begins)).astype(np.bool_)
+    taken = (log["run_valid"][:, 0] & ready & (np.arange(len(ready)) >= begins)).astype(np.bool_)
     got = ports["run_payload"].split(log["run_payload"][taken])
     assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])
-    leaves = np.array(columns["leaves"], np.bool_)
+    leaves = pins["leaves"]
     assert log["asked"][leaves, 0].all(), "a descriptor left before its runs"
     assert not log["asked"][1:, 0][leaves[:-1]].any(), "the next descriptor was taken for this one"
     assert not log["past"][begins:].any(), "a run is past the top"
@@ -116,10 +125,9 @@ def test_runs_past_the_top(name: str, modules: dict[str, Module]) -> None:
     module = modules[name]
     ports, bits = module.ports, module.ports["base"].width
     rng = np.random.default_rng(5)
-    names = [field for field, _, _ in ports["fields"].fields]
-    columns: dict[str, list[object]] = {"fields": [], "base": [], "valid": [], "rst": []}
+    shown: list[Shown] = []
     expected: list[tuple[int, ...]] = []
-    ends, past = [], []
+    past = []
     for number in range(60):
         fields = _descriptor(rng)
         runs = _runs(0, fields, module.parameters["word_bytes"])
@@ -127,20 +135,16 @@ def test_runs_past_the_top(name: str, modules: dict[str, Module]) -> None:
         place, words, _ = max(runs) if number % 3 < 2 else runs[int(rng.integers(len(runs)))]
         by = int(rng.integers(-words, words)) if number % 3 == 2 else number % 3
         base = min((1 << bits) - place - words + by, (1 << bits) - 1)
-        shown = [(base + first, *rest) for first, *rest in runs]
-        wrong = [at for at, (first, words, _) in enumerate(shown) if first + words > 1 << bits]
-        expected += shown[: wrong[0] if wrong else len(shown)]
+        based = [(base + first, *rest) for first, *rest in runs]
+        wrong = [at for at, (first, words, _) in enumerate(based) if first + words > 1 << bits]
+        expected += based[: wrong[0] if wrong else len(based)]
         past.append(bool(wrong))
-        clocks = 3 * len(runs) + 30
-        columns["fields"] += [[fields[field] for field in names]] * clocks
-        columns["base"] += [base] * clocks
-        columns["valid"] += [*[1] * (clocks - 1), 0]
-        columns["rst"] += [*[0] * (clocks - 1), 1]
-        ends.append(len(columns["rst"]) - 2)
+        shown.append((fields, base, 3 * len(runs) + 30, _RESET))
     assert 10 < sum(past) < 50
-    given = {pin: np.array(column, np.int64) for pin, column in columns.items()}
-    given["rst"][0], given["valid"][0] = 1, 0
-    log = run_lockstep("verilator", module, given | {"run_ready": 1, "leaves": 0}, unsettled=1)
+    pins = _pins(module, shown)
+    ends = np.flatnonzero(pins["rst"]) - 1
+    pins["rst"][0], pins["valid"][0] = True, False
+    log = run_lockstep("verilator", module, pins | {"run_ready": 1}, unsettled=1)
     taken = log["run_valid"][:, 0].astype(np.bool_)
     got = ports["run_payload"].split(log["run_payload"][taken])
     assert_equal("runs", got, np.array(expected)[:, : got.shape[1]])
