@@ -15,9 +15,9 @@ from verif.rtl.machine.dma.memory_port_checks import (
     writer,
 )
 from verif.support.manifest import Module
-from verif.support.proof import prove
+from verif.support.proof import not_proved, prove
 from verif.support.tests import refused, some, typical
-from verif.support.units import mutated, published
+from verif.support.units import published
 
 # Bursts that are not answered and beats that are not sent, counted apart from the unit; and what
 # the beat on the bus must be.
@@ -41,12 +41,6 @@ _COUNTS = """
       is_dropped <= stop;
     end
 """
-WRONG = {
-    "more bursts than are remembered": ("may_begin$not  = ~ tags_full", "may_begin$not  = 1'h1"),
-    "a beat too many": ("assign burst_ends = ~ ", "assign burst_ends = m_axi_wlast & ~ "),
-    "writes though stopped": ("beat_writes <= \\$beat_writes$not ", "beat_writes <= 1'h1"),
-    "begins though stopped": ("may_begin$not_2  = ~ stop", "may_begin$not_2  = 1'h1"),
-}
 
 
 def _prove_bursts(module: Module, folder: Path) -> None:
@@ -74,13 +68,11 @@ def test_bursts_are_proved(name: str, tmp_path: Path) -> None:
     _prove_bursts(published(AxiWriter)[name], tmp_path / "proof")
 
 
-@pytest.mark.yosys
-@pytest.mark.parametrize("mutation", some(WRONG, every=len(WRONG)))
-def test_wrong_bursts_are_not_proved(mutation: str, tmp_path: Path) -> None:
-    right, wrong = WRONG[mutation]
-    module = mutated(writer(), right, wrong)
-    with pytest.raises(AssertionError, match="proof did fail"):
-        _prove_bursts(module, tmp_path / "proof")
+test_wrong_bursts_are_not_proved = not_proved(
+    _prove_bursts,
+    AxiWriter(),
+    ("may_begin$not  = ~ tags_full", "may_begin$not  = 1'h1"),
+)
 
 
 @pytest.mark.parametrize("traffic", some([LIVELY, Traffic()]), ids=["lively", "calm"])
