@@ -1,7 +1,6 @@
 """Shared parts of benches that step a design cycle by cycle."""
 
 from collections.abc import Callable
-from typing import Any
 
 import cocotb
 from cocotb.triggers import Timer
@@ -15,13 +14,7 @@ class Stepper:
     def __init__(self, dut: cocotb.handle.HierarchyObject) -> None:
         self._clk, self._rst = Input(dut.clk), dut.rst
         self._half = Timer(1, "ns")
-        self._watched: Any = None
-        self._seen: list[int] = []
         self.clocks = 0
-
-    def watch(self, pin: Any, seen: list[int]) -> None:
-        """Note from now on in which cycles a pin is set; None ends it."""
-        self._watched, self._seen = pin, seen
 
     async def settle(self) -> None:
         """Lower the clock and let outputs follow the inputs."""
@@ -30,8 +23,6 @@ class Stepper:
 
     async def edge(self) -> None:
         """Raise the clock."""
-        if self._watched is not None and self._watched.value == 1:
-            self._seen.append(self.clocks)
         self._clk.write(1)
         await self._half
         self.clocks += 1

@@ -1,4 +1,4 @@
-"""Checks of what judges, fetches and holds: descriptors, programs and registers of the machine."""
+"""Checks of what judges and fetches: descriptors and programs of the machine."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -9,27 +9,14 @@ import numpy as np
 from mxsafe.machine.assembler import fault_of
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import (
-    COUNTERS,
     DESCRIPTOR_BYTES,
     DESCRIPTORS,
     ERRORS,
-    REGISTERS,
-    constant_registers,
 )
-from mxsafe.rtl.machine.control.registers import RegistersConfiguration
 from verif.rtl.machine.descriptor_cases import good_descriptor, single_faults, wrong_descriptors
 from verif.support.checkers import assert_equal, assert_same
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench, run_lockstep
-
-_HELD = (
-    "interrupt_enable",
-    "program_low",
-    "program_high",
-    "program_length",
-    "base_low",
-    "base_high",
-)
 
 
 def check_verdicts(
@@ -144,38 +131,3 @@ def check_fetch(
             assert log["latency"] == module.latency, f"program {number}: {log['latency']} cycles"
     assert came > 0
     assert failed > 0
-
-
-def check_registers(
-    simulator: str,
-    module: Module,
-    machine: MachineConfiguration,
-) -> int:
-    """Run the bench; returns how many reads were compared."""
-    masks = {}
-    for register in REGISTERS:
-        if register.name in _HELD:
-            bits = sum(((1 << field.width) - 1) << field.offset for field in register.fields)
-            masks[register.name] = bits or 0xFFFF_FFFF
-    options = {
-        "seed": 2,
-        "addresses": {register.name: register.address for register in REGISTERS},
-        "constants": constant_registers(machine),
-        "held": masks,
-        "counters": list(COUNTERS),
-        "reset_stages": RegistersConfiguration(machine=machine).reset_stages,
-    }
-    compared = run_bench(simulator, module, "registers", options)["compared"]
-    assert compared > 0
-    return int(compared)
-
-
-def check_moments(simulator: str, module: Module) -> int:
-    """Run the bench of moments; returns how many reads and levels were compared."""
-    options = {
-        "addresses": {register.name: register.address for register in REGISTERS},
-        "events": [name for name in COUNTERS if name != "cycles"],
-    }
-    log = run_bench(simulator, module, "register_moments", options)
-    assert log["compared"] > 0
-    return int(log["compared"])
