@@ -112,7 +112,13 @@ class Sink:
 
 
 class Source:
-    """Offers rows of values on a stream into a unit, with pauses and noise in between."""
+    """Offers rows of values on a stream into a unit, with pauses and noise in between.
+
+    Parameters
+    ----------
+    still : bool
+        Its pins stay as they are while nothing is offered: large units are faster then.
+    """
 
     def __init__(
         self,
@@ -123,8 +129,9 @@ class Source:
         pins: Sequence[str],
         *,
         handshake: str = "_",
+        still: bool = False,
     ) -> None:
-        self.name = name
+        self.name, self._still = name, still
         self._valid = Input(getattr(dut, f"{name}{handshake}valid"))
         self._ready = getattr(dut, f"{name}{handshake}ready")
         self._pins = [Input(getattr(dut, pin)) for pin in pins]
@@ -138,9 +145,11 @@ class Source:
         """Offer the next row, if it may be offered; what is offered stays."""
         if not self.offered:
             self.offered = bool(self.rows and may) and not next(self._gaps)
-            noise = tuple(self._noise.getrandbits(width) for width in self._widths)
-            for pin, value in zip(self._pins, self.rows[0] if self.offered else noise, strict=True):
-                pin.write(value)
+            if self.offered or not self._still:
+                noise = tuple(self._noise.getrandbits(width) for width in self._widths)
+                values = self.rows[0] if self.offered else noise
+                for pin, value in zip(self._pins, values, strict=True):
+                    pin.write(value)
         self._valid.write(self.offered)
 
     def settle(self) -> tuple[int, ...] | None:
@@ -220,49 +229,34 @@ class ReadPort:
         self._memory, self._options = memory, options
         self._size = options["data_bits"] // 8
         self.channel = Channel(dut, "ar", options, seed)
-        self._pins = {p: getattr(dut, f"m_axi_{p}") for p in ("rdata", "rresp", "rlast", "rvalid")}
-        self._ready = dut.m_axi_rready
-        self._gaps = pauses(seed + 1, options["stall_data"], _BURST)
+        pins = ["m_axi_rdata", "m_axi_rresp", "m_axi_rlast"]
+        self._beats = Source(dut, "m_axi_r", seed + 1, options["stall_data"], pins, handshake="")
         self._random = random.Random(seed)
-        self._bursts: deque[tuple[int, int, int]] = deque()
-        self._offered: tuple[int, int, int] | None = None
-        self._at = 0
-        self.beats = 0
+        self._due: deque[int] = deque()
 
     @property
     def busy(self) -> bool:
         """Whether beats are still to be given."""
-        return bool(self._bursts)
+        return bool(self._due)
 
     def show(self, clock: int) -> None:
         """Offer the next beat, when its time has come."""
         self.channel.show()
-        if self._offered is None and self._bursts and not next(self._gaps):
-            address, beats, due = self._bursts[0]
-            if clock >= due:
-                self._offered = (address + self._at * self._size, self._at + 1 == beats, 0)
-        if self._offered is None:
-            values = [self._random.getrandbits(len(pin)) for pin in self._pins.values()]
-        else:
-            address, last, _ = self._offered
-            data = self._memory.read(address, self._size)
-            values = [data, self._memory.answer(address, 1, self._size), int(last), 1]
-        for (name, pin), value in zip(self._pins.items(), values, strict=True):
-            pin.value = int(self._offered is not None) if name == "rvalid" else value
+        self._beats.show(may=bool(self._due) and clock >= self._due[0])
 
     def settle(self, clock: int) -> None:
         """Note what was asked for and taken."""
+        if self._beats.settle() is not None:
+            self._due.popleft()
         asked = self.channel.burst()
-        if self._offered is not None and number(self._ready):
-            self.beats += 1
-            self._at += 1
-            if self._offered[1]:
-                self._bursts.popleft()
-                self._at = 0
-            self._offered = None
-        if asked is not None:
-            low, high = self._options["latency"]
-            self._bursts.append((*asked, clock + self._random.randint(low, high)))
+        if asked is None:
+            return
+        address, beats = asked
+        self._due.extend([clock + self._random.randint(*self._options["latency"])] * beats)
+        for at in range(address, address + beats * self._size, self._size):
+            is_last = at + self._size == address + beats * self._size
+            answer = self._memory.answer(at, 1, self._size)
+            self._beats.rows.append((self._memory.read(at, self._size), answer, int(is_last)))
 
 
 class WritePort:
@@ -274,43 +268,33 @@ class WritePort:
         self.channel = Channel(dut, "aw", options, seed)
         pins = ["m_axi_wdata", "m_axi_wstrb", "m_axi_wlast"]
         self._beats = Sink(dut, "m_axi_w", seed + 1, options["stall_data"], pins, handshake="")
-        self._bready, self._bvalid, self._bresp = (
-            dut.m_axi_bready,
-            dut.m_axi_bvalid,
-            dut.m_axi_bresp,
-        )
-        self._answer_gaps = pauses(seed + 2, options["stall_data"], _BURST)
+        stall = options["stall_data"]
+        self._answers = Source(dut, "m_axi_b", seed + 2, stall, ["m_axi_bresp"], handshake="")
         self._random = random.Random(seed)
         self._bursts: deque[tuple[int, int]] = deque()
         self._waiting: deque[dict[str, int]] = deque()
-        self._answers: deque[tuple[int, int, int]] = deque()
-        self._offered = False
+        self._due: deque[tuple[int, int]] = deque()
+        """When an answer comes, and to how many beats."""
         self._at = 0
         self._taken = 0
         self._asked = 0
         self.answered = 0
-        self.written = 0
 
     @property
     def busy(self) -> bool:
         """Whether something is still to be written or answered."""
-        return bool(self._bursts or self._waiting or self._answers)
+        return bool(self._bursts or self._waiting or self._due)
 
     def show(self, clock: int) -> None:
         """Say whether a beat is taken, and offer a response when its time has come."""
         self.channel.show()
         self._beats.show()
-        if not self._offered and self._answers and not next(self._answer_gaps):
-            self._offered = clock >= self._answers[0][0]
-        self._bvalid.value = int(self._offered)
-        noise = self._random.getrandbits(2)
-        self._bresp.value = self._answers[0][1] if self._offered else noise
+        self._answers.show(may=bool(self._due) and clock >= self._due[0][0])
 
     def settle(self, clock: int) -> None:
         """Note what was asked for, written and answered."""
-        if self._offered and number(self._bready):
-            self.answered += self._answers.popleft()[2]
-            self._offered = False
+        if self._answers.settle() is not None:
+            self.answered += self._due.popleft()[1]
         asked = self.channel.burst()
         if asked is not None:
             self._bursts.append(asked)
@@ -334,14 +318,11 @@ class WritePort:
         for byte in range(self._size):
             if beat["m_axi_wstrb"] >> byte & 1:
                 self._memory.content[place + byte] = data[byte]
-                self.written += 1
         self._at += 1
         ends = self._at == beats
         assert beat["m_axi_wlast"] == ends, f"wlast is wrong in beat {self._at} of {beats}"
         if ends:
-            low, high = self._options["latency"]
-            due = clock + self._random.randint(low, high)
-            answer = self._memory.answer(address, beats, self._size)
-            self._answers.append((due, answer, beats))
+            self._due.append((clock + self._random.randint(*self._options["latency"]), beats))
+            self._answers.rows.append((self._memory.answer(address, beats, self._size),))
             self._bursts.popleft()
             self._at = 0

@@ -9,11 +9,13 @@ before it has seen a beat, since a unit must not wait for that. Streams out *bes
 """
 
 import random
+from collections import deque
 from typing import Any
 
 import cocotb
 from cocotb.triggers import Timer
 
+from verif.bench import memory
 from verif.bench.difference import changed_bits, difference
 from verif.bench.job import job, packed, write_log
 from verif.bench.pacing import READY_AFTER_VALID, RESET_CLOCKS, pauses
@@ -26,14 +28,8 @@ _BURST = 16
 """Cycles in which a stream pauses equally often; few, so that it does in short jobs too."""
 
 
-class Source:
-    """One stream in.
-
-    Parameters
-    ----------
-    still : bool
-        Its pins stay as they are while nothing is offered: large units are faster then.
-    """
+class Source(memory.Source):
+    """One stream in, whose beats may be offered from the first one again."""
 
     def __init__(
         self,
@@ -45,46 +41,15 @@ class Source:
         *,
         still: bool,
     ) -> None:
-        self.name = name
-        self._valid = Input(getattr(dut, f"{name}_tvalid"))
-        self._ready = getattr(dut, f"{name}_tready")
-        self._pins = [Input(getattr(dut, pin)) for pin in pins]
-        self._widths = [len(getattr(dut, pin)) for pin in pins]
+        super().__init__(dut, name, seed, stall, [*pins], handshake="_t")
         self.beats: list[Beat] = list(zip(*pins.values(), strict=True))
-        self._noise = random.Random(seed)
-        self._gaps = pauses(seed, stall, _BURST)
-        self._still = False
-        self.start([])
-        self.show()
+        self.show()  # at first pins carry something
         self._still = still
 
     def start(self, beats: list[Beat]) -> None:
         """Have these to offer, and nothing on offer yet."""
-        self._waiting = iter(beats)
-        self.remaining = len(beats)
+        self.rows = deque(beats)
         self.offered = False
-
-    def show(self) -> None:
-        """Put the next beat on the pins, or noise; what is on offer stays."""
-        if self.offered:
-            return
-        self.offered = self.remaining > 0 and not next(self._gaps)
-        if self._still and not self.offered:
-            self._valid.write(False)
-            return
-        noise = [self._noise.getrandbits(width) for width in self._widths]
-        values = next(self._waiting) if self.offered else noise
-        for pin, value in zip(self._pins, values, strict=True):
-            pin.write(value)
-        self._valid.write(self.offered)
-
-    def settle(self) -> bool:
-        """Whether the beat is taken in this cycle."""
-        taken = self.offered and number(self._ready) == 1
-        if taken:
-            self.remaining -= 1
-            self.offered = False
-        return taken
 
     def offer_in_reset(self, offers: bool) -> None:
         """Offer a beat in a cycle of reset, or none."""
@@ -265,12 +230,12 @@ class Bench:
             await self._moment
         for sink in self.sinks:
             sink.settle(self.clocks)
-        taken = {source.settle() for source in self._together}
+        taken = {source.settle() is not None for source in self._together}
         assert len(taken) == 1, "beats of the streams were not taken together"
         if taken.pop():
             self.taken.append(self.clocks)
         for source in self._apart:
-            if source.settle():
+            if source.settle() is not None:
                 self.taken_apart[source.name].append(self.clocks)
         await self._rise()
 
@@ -298,7 +263,7 @@ class Bench:
     async def run(self) -> None:
         """Offer all there is, and go on until nothing comes out any more."""
         start = self.clocks
-        while any(source.remaining for source in self._together):
+        while any(source.rows for source in self._together):
             await self.clock()
             taken = len(self.taken)
             assert self.clocks - start < self._options["limit"], f"beat {taken} was never taken"
@@ -307,7 +272,7 @@ class Bench:
     def check_used(self) -> None:
         """Fail if beats of streams apart are left."""
         for source in self._apart:
-            assert not source.remaining, f"{source.remaining} beats of {source.name} were not taken"
+            assert not source.rows, f"{len(source.rows)} beats of {source.name} were not taken"
 
     def first(self, packets: int) -> list[list[str]]:
         """Results of the first packets, of each stream out."""

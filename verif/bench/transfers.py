@@ -13,7 +13,7 @@ import cocotb
 
 from verif.bench.clocked import Stepper
 from verif.bench.job import job, packed, write_log
-from verif.bench.memory import Handle, Sink
+from verif.bench.memory import Handle, Sink, Source
 from verif.bench.pacing import pauses
 from verif.bench.pins import number
 
@@ -28,14 +28,14 @@ class Queue:
     def __init__(self, dut: Handle, job: list[int], options: dict[str, Any]) -> None:
         self._dut, self._job = dut, job
         self._most = options["under_way"]
-        self._gaps = pauses(options["seed"] + 1, options["stall_in"], _BURST)
-        self._noise = random.Random(options["seed"])
+        seed, pins = options["seed"] + 1, ["engine_descriptor"]
+        self._shown = Source(dut, "engine", seed, options["stall_in"], pins)
         self.start()
 
     def start(self) -> None:
         """The whole job is to run."""
-        self._waiting = deque(self._job)
-        self.shown = False
+        self._shown.drop()
+        self._shown.rows.extend((word,) for word in self._job)
         self.left = self.done = self.error = 0
 
     @property
@@ -45,19 +45,12 @@ class Queue:
 
     def show(self, stop: bool) -> None:
         """Show the next descriptor, if it may run."""
-        if not self.shown:
-            may = self._waiting and self.left - self.done < self._most
-            self.shown = bool(may) and not next(self._gaps)
-            noise = self._noise.getrandbits(len(self._dut.engine_descriptor))
-            self._dut.engine_descriptor.value = self._waiting[0] if self.shown else noise
-        self._dut.engine_valid.value = int(self.shown)
+        self._shown.show(may=self.left - self.done < self._most)
         self._dut.engine_stop.value = int(stop)
 
     def settle(self) -> None:
         """Note what is ready and done."""
-        if self.shown and number(self._dut.engine_ready):
-            self._waiting.popleft()
-            self.shown = False
+        if self._shown.settle() is not None:
             self.left += 1
         # What an engine says while it is stopped or after an error does not count.
         if self.error:
@@ -70,7 +63,7 @@ class Queue:
 
 
 class Runs:
-    """Takes runs and keeps their words."""
+    """Takes runs."""
 
     def __init__(self, dut: Handle, options: dict[str, Any]) -> None:
         self._sink = Sink(
@@ -78,27 +71,23 @@ class Runs:
         )
         self._fields = options["run_fields"]
         self.stable = self._sink.stable
-        self.words: deque[tuple[int, bool]] = deque()
-        self.count = 0
 
     def show(self) -> None:
         """Say whether a run is taken."""
         self._sink.show()
 
-    def settle(self) -> int:
-        """Words of the run that is taken."""
+    def settle(self) -> list[tuple[int, bool]]:
+        """Words of the run that is taken: address, and whether it is the last of a descriptor."""
         taken = self._sink.settle()
         if taken is None:
-            return 0
+            return []
         run = {
             name: taken["run_payload"] >> offset & (1 << width) - 1
             for name, (offset, width) in self._fields.items()
         }
         assert run["words"] > 0, "a run has no words"
-        for at in range(run["words"]):
-            last = bool(run.get("last")) and at + 1 == run["words"]
-            self.words.append((run["first"] + at, last))
-        return run["words"]
+        ends = run["words"] - 1 if run.get("last") else None
+        return [(run["first"] + at, at == ends) for at in range(run["words"])]
 
 
 class Engine:
@@ -111,7 +100,6 @@ class Engine:
         self.runs = Runs(dut, options)
         self.base = options["base"]
         self.random = random.Random(options["seed"] + 7)
-        self.gaps = pauses(options["seed"] + 4, options["stall_data"], _BURST)
         self.stopped = False
         dut.base.value = self.base
 
@@ -130,7 +118,6 @@ class Engine:
     def forget(self) -> None:
         """Begin anew, after a reset."""
         self.queue.start()
-        self.runs.words.clear()
         self.runs.stable.forget()
 
     async def step(self) -> None:
@@ -162,8 +149,9 @@ class Loading(Engine):
         self._memory = arrays["memory"]
         self._wrong = frozenset(options["errors"])
         self._bits = len(dut.words_payload) - 1  # the top bit says whether the word is wrong
+        seed = options["seed"] + 4
+        self._words = Source(dut, "words", seed, options["stall_data"], ["words_payload"])
         self._due: deque[int] = deque()
-        self._offered: int | None = None
         self.buffers = options["buffers"]
         self._sinks = [
             Sink(
@@ -182,7 +170,7 @@ class Loading(Engine):
     def forget(self) -> None:
         super().forget()
         self._due.clear()
-        self._offered = None
+        self._words.drop()
         for sink in self._sinks:
             sink.stable.forget()
         self.writes.clear()
@@ -192,26 +180,22 @@ class Loading(Engine):
         super().show()
         for sink in self._sinks:
             sink.show()
-        has_come = bool(self._due) and self._due[0] <= self.clock.clocks
-        if self._offered is None and has_come and not next(self.gaps):
-            at = self.runs.words[0][0] - self.base
-            # What an error comes with must not matter.
-            wrong = at in self._wrong
-            word = self.random.getrandbits(self._bits) if wrong else self._memory[at]
-            self._offered = word | wrong << self._bits
-        there = self._offered is not None
-        noise = self.random.getrandbits(self._bits + 1)
-        self.dut.words_valid.value = int(there)
-        self.dut.words_payload.value = self._offered if there else noise
+        self._words.show(may=bool(self._due) and self._due[0] <= self.clock.clocks)
+
+    def _word(self, at: int) -> int:
+        """A word of memory and whether it is wrong; what an error comes with must not matter."""
+        wrong = at in self._wrong
+        word = self.random.getrandbits(self._bits) if wrong else self._memory[at]
+        return word | wrong << self._bits
 
     def settle(self) -> None:
         done = self.queue.done
         super().settle()
-        if self._offered is not None and number(self.dut.words_ready):
-            self._offered = None
+        if self._words.settle() is not None:
             self._due.popleft()
-            self.runs.words.popleft()
-        self._due.extend([self.latency()] * self.runs.settle())
+        words = self.runs.settle()
+        self._due.extend([self.latency()] * len(words))
+        self._words.rows.extend((self._word(address - self.base),) for address, _ in words)
         may_write = self.options["writes_late"] and self.stopped and not self._was_stopped
         self._was_stopped = self.stopped
         if self.stopped or self.queue.error:
@@ -289,6 +273,8 @@ class Storing(Engine):
             seed = options["seed"] + 30 + at
             stall, latency = options["stall_out"], options["read_latency"]
             self._buffers.append(Held(dut, name, arrays[name], seed, stall, latency))
+        self._places: deque[tuple[int, bool]] = deque()
+        """Where words go, and whether each is the last of a descriptor."""
         self._answers: deque[tuple[int, bool, bool]] = deque()
         self.done_after: list[int] = []
         self._count = 0
@@ -296,6 +282,7 @@ class Storing(Engine):
     def forget(self) -> None:
         super().forget()
         self.memory[:] = self._before
+        self._places.clear()
         self._answers.clear()
         self._words.stable.forget()
         self.done_after.clear()
@@ -303,7 +290,7 @@ class Storing(Engine):
 
     def show(self) -> None:
         super().show()
-        self._words.show(may=bool(self.runs.words))  # it must be known where they go
+        self._words.show(may=bool(self._places))  # it must be known where they go
         for buffer in self._buffers:
             buffer.show()
         last = wrong = False
@@ -319,13 +306,13 @@ class Storing(Engine):
             buffer.settle()
         taken = self._words.settle()
         if taken is not None:
-            address, last = self.runs.words.popleft()
+            address, last = self._places.popleft()
             if not self.queue.error:  # else the machine stops, and its writer drops the word
                 at = address - self.base
                 self.memory[at] = taken["words_payload"]
                 self._answers.append((self.latency(), last, at in self._wrong))
                 self._count += 1
-        self.runs.settle()
+        self._places.extend(self.runs.settle())
         if self.queue.done > done:
             assert self._count - len(self._answers) > 0, "a descriptor is done before its words"
             self.done_after.append(self._count - len(self._answers))
