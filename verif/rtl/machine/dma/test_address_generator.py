@@ -18,7 +18,7 @@ from verif.support.simulators import run_lockstep
 from verif.support.tests import Volume, refused, typical
 from verif.support.units import generated, published
 
-_SMALL = {
+_SMALL: dict[str, Any] = {
     "count_bits": (3, 2, 2),
     "step_bits": (2, 4, 3),
     "start_bits": 5,
@@ -26,11 +26,11 @@ _SMALL = {
     "paced": False,
 }
 _MOST_TURNS = 1500
-"""Of a walk."""
+"""Of all loops together."""
 _TOLD = ("address", "last", "last_turn")
 
 
-def _walk(
+def _loops(
     rng: np.random.Generator, p: Mapping[str, Any], alone: int
 ) -> tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]:
     """Inputs of each cycle, and what is told, -1 where that may be anything.
@@ -69,10 +69,10 @@ def _walk(
     return {name: values.astype(np.int64) for name, values in pins.items()}, told
 
 
-def _check(simulator: str, module: Module, walks: int) -> None:
+def _check(simulator: str, module: Module, times: int) -> None:
     """Compare addresses and ends of loops."""
     p, rng = _SMALL | module.parameters, np.random.default_rng(1)
-    pins, told = zip(*(_walk(rng, p, number) for number in range(walks)), strict=True)
+    pins, told = zip(*(_loops(rng, p, number) for number in range(times)), strict=True)
     stimulus = {name: np.concatenate([each[name] for each in pins]) for name in pins[0]}
     if "rst" in module.ports:
         stimulus["rst"] = 0 * stimulus["begins"]
@@ -80,7 +80,7 @@ def _check(simulator: str, module: Module, walks: int) -> None:
     expected = np.concatenate(told)
     got = np.stack([module.ports[name].numbers(log[name]) for name in _TOLD], axis=1)
     known = expected[:, 0] >= 0
-    assert_equal("walk", got[known], expected[known], row=np.flatnonzero(known))
+    assert_equal("address", got[known], expected[known], row=np.flatnonzero(known))
     assert (expected[:, 0] >> p["address_bits"] - 1 == 1).any(), "no sum exceeds an address"
 
 
@@ -90,7 +90,7 @@ def test_random_loops(simulator: str, paced: bool) -> None:
 
 
 @pytest.mark.parametrize("name", typical(published(AddressGenerator), every=6))
-def test_walks_of_the_machine(name: str, volume: Volume) -> None:
+def test_loops_of_the_machine(name: str, volume: Volume) -> None:
     _check("verilator", published(AddressGenerator)[name], volume(14, 24, 24))
 
 
