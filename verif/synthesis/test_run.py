@@ -667,7 +667,7 @@ COMMITTED = load()
 def test_the_committed_results_are_those_of_the_cases() -> None:
     standard, named = (
         {(c.name, c.formats, technology) for c in cases for technology in c.technologies}
-        for cases in (STANDARD, (*MACHINE, *MORE_LANES, *CARRY_SAVE))
+        for cases in (STANDARD, (*MACHINE, *MORE_LANES, *CARRY_SAVE, *BF16))
     )
     found = {(r["configuration"], r["format"], r["technology"]) for r in COMMITTED["results"]}
     assert standard <= found <= standard | named
@@ -695,6 +695,8 @@ def test_rows_beside_others_say_what_they_are() -> None:
     assert len(set(names)) == len(names)
     assert {name for name in names if "mx" not in name} == {
         "pu_bf16",
+        "pu_bf16 of the machine",
+        "sta_bf16 4x4x4x4 of the machine",
         "pu_exact, formats at run time, multi",
         "sta_exact 4x4x4x4, formats at run time, multi",
     }
