@@ -693,11 +693,14 @@ def all_modes(configuration: MachineConfiguration) -> set[str]:
     c = configuration
     own = {f.name: f for f in DESCRIPTORS["vector"].fields}
     found = set(_all_moves(c))
-    for name in ("arithmetic", "function", "reduction", *(["sweep"] if c.sweeps else [])):
+    for name in ("arithmetic", "function", "reduction"):
         enumeration, allowed = own[name].enumeration, own[name].allowed(c)
         assert enumeration is not None
         assert allowed is not None
         found |= {f"vector {name} {enumeration.name_of(number)}" for number in allowed}
+    if c.sweeps:
+        steps = {"whole"}.union(*(FOLLOWING[name] for name in c.reductions))
+        found |= {f"vector sweep {step}" for step in steps}
     found |= {f"vector y_mode {name}" for name in Y_MODES.members}
     found |= {f"vector {name} to {target}" for name in c.conversions for target in TARGETS.members}
     found |= {"vector lanes", "vector in place", "vector rows"}
