@@ -133,7 +133,10 @@ class Sweep:
     def _take(self, name: str, field: int, found: Found) -> None:
         """Note what was found."""
         if found.worst.error > 1 and name not in self.failed:
-            self.failed[name] = f"{name}: {found.worst}"
+            worst = found.worst
+            self.failed[name] = (
+                f"{name} exceeds its bound: {worst.error:.10g} of it at 0x{worst.word:08x}"
+            )
         if name not in self.failed:
             self._worst[name] = self._worst[name].over(found.worst)
             self._state.add(name, field, found)

@@ -16,6 +16,8 @@ _LARGEST: Mapping[str, int] = {"tanh": _ONE, "sigmoid": _ONE}
 """Words that sizes of results do not exceed; of all others of `_SIGNED` Inf."""
 _SIGNED = (*_SIGN_OF_ARGUMENT, "exp", "sigmoid", "rsqrt")
 """Functions whose results' sign is known."""
+ODD = ("tanh",)
+"""Functions whose results of opposite numbers are opposite."""
 SPECIAL: Mapping[str, tuple[int, int, int, int]] = {
     "relu": (0, 0, _INFINITY, 0),
     "gelu": (0, _SIGN, _INFINITY, _SIGN),
@@ -82,7 +84,7 @@ def check_rising(name: str, words: Words, got: Words) -> None:
 
 
 def check_odd(name: str, words: Words, above: Words, below: Words) -> None:
-    """``tanh`` of opposite numbers is opposite: results at arguments above 0, and at those below.
+    """Results of one of `ODD` at arguments above 0 are opposite to those at their opposites.
 
     Raises
     ------

@@ -192,7 +192,7 @@ def examine(name: str, field: int, known: Worst) -> Found:
         above, of_above = examine_chunk(name, first, found.worst)
         below, of_below = examine_chunk(name, first | int(_SIGN), of_above.worst)
         found += of_above + of_below
-        if function_of(name) == "tanh" and field < FIELDS - 1:
+        if function_of(name) in promises.ODD and field < FIELDS - 1:
             promises.check_odd(name, _ORDER + np.uint32(first), above, below)
         if function_of(name) == "exp" and field < FIELDS - 1:
             _check_order(name, first, above)

@@ -91,7 +91,10 @@ def test_what_was_interrupted_goes_on(examined: _Examined, tmp_path: Path) -> No
     ("broken", "message"),
     [
         (BrokenPromiseError("gelu: it is odd"), "gelu: it is odd\n"),
-        (Found(Worst(1.25, 9), 1 << 24), "gelu: 1.2500 of the bound at 0x00000009\n"),
+        (
+            Found(Worst(1.00000001, 9), 1 << 24),
+            "gelu exceeds its bound: 1.00000001 of it at 0x00000009\n",
+        ),
     ],
 )
 def test_what_is_not_kept_fails(

@@ -49,6 +49,7 @@ def _broken(function: Function, word: int, bit: int) -> Function:
         ("gelu_fine", 0xBFA12345, 1 << 31),
         ("silu_derivative_fine", 0x3FA12345, 1 << 11),
         ("tanh_fine", 0x42F12345, 1),
+        ("tanh_fine", 0x3FA12345, 1),
         ("exp_fine", 0xC1012345, 1 << 8),
         ("sigmoid_fine", 0x3FA12345, 1 << 30),
         ("reciprocal_fine", 0x00712345, 1 << 9),
