@@ -3,7 +3,8 @@
 Breaks modules of ``gen/`` at random and asks whether a test notices; names may have ``*`` in them,
 and without one all modules are taken: small ones first, while one job takes large ones, so that no
 job ends long before the others. If one is due, all tests of the Verilog run and what they drive is
-recorded, in ``sim_build/mutants``, which takes a quarter of an hour or more. Results go to
+recorded, in ``sim_build/mutants``, which takes a quarter of an hour or more; with ``--tests`` those
+of these files alone. Results go to
 ``docs/mutation.json`` and ``docs/mutation.md`` module by module, and the score to
 ``docs/trust.md``. What is interrupted goes on where it was: files of tests that were recorded and
 modules with a result are left out, unless the module has changed since then; that tests have
@@ -37,6 +38,13 @@ from verif.support.manifest import Module
 FOLDER = Path("sim_build/mutants")
 
 
+def _file(text: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"must be a file of tests that exists, not {text!r}")
+    return path.absolute()
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("mutants", __doc__)
     parser.add_argument("names", nargs="*", metavar="MODULE", help="of gen/")
@@ -56,8 +64,17 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="try all mutants again but those that are proved to be equivalent",
     )
-    parser.add_argument(
+    records = parser.add_mutually_exclusive_group()
+    records.add_argument(
         "--recorded", action="store_true", help="record no more tests; take those that there are"
+    )
+    records.add_argument(
+        "--tests",
+        nargs="+",
+        type=_file,
+        default=[],
+        metavar="FILE",
+        help="record these files alone, and take them and what there is",
     )
     parser.add_argument(
         "--no-benches",
@@ -242,6 +259,22 @@ def _try_all(
                     yield name
 
 
+def _record(options: argparse.Namespace, started: float) -> None:
+    """Record tests, and say which."""
+    recorded = record_tests(FOLDER / "records", options.tests, jobs=options.jobs)
+    for file, number, of in recorded:
+        minutes = (time.monotonic() - started) / 60
+        print(f"{minutes:5.1f} min {number}/{of} {file.name} recorded", flush=True)
+
+
+def _without_tests(
+    names: Sequence[str], due: Sequence[str], places: Mapping[str, Sequence[Design]]
+) -> list[str]:
+    """Names of which modules are due, and none of them is simulated by a test."""
+    found = {name: [places[one] for one in fnmatch.filter(due, name)] for name in names}
+    return [name for name, designs in found.items() if designs and not any(designs)]
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
     parser = _parser()
@@ -266,13 +299,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     started = time.monotonic()
     if not options.recorded:
-        for file, number, of in record_tests(FOLDER / "records", jobs=options.jobs):
-            minutes = (time.monotonic() - started) / 60
-            print(f"{minutes:5.1f} min {number}/{of} {file.name} recorded", flush=True)
+        _record(options, started)
     designs = load(FOLDER / "records")
     places = {name: tried_in(module, designs) for name, module in modules.items()}
     results["of"] = len(modules)
-    if not options.recorded:
+    if options.recorded or options.tests:
+        missing = _without_tests(options.names or ["*"], due, places)
+        if missing:
+            parser.error(f"MODULE must be one that a recorded test simulates, not {missing[0]!r}")
+    else:
         results["unseen"] = [name for name, own in places.items() if not own]
     firsts = {name: places[name][0] for name in due if places[name]}
     left = sorted(firsts, key=lambda name: (firsts[name].size, firsts[name].name))

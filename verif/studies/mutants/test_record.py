@@ -104,6 +104,14 @@ def test_results_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     [
         (["--jobs", "0"], "argument --jobs: must be a positive integer, not '0'"),
         (["transposers"], "MODULE must be one of gen/, not 'transposers'"),
+        (
+            ["--tests", "verif"],
+            "argument --tests: must be a file of tests that exists, not 'verif'",
+        ),
+        (
+            ["--recorded", "--tests", __file__],
+            "argument --tests: not allowed with argument --recorded",
+        ),
     ],
 )
 def test_wrong_arguments(

@@ -515,6 +515,54 @@ def test_one_of_the_modules_side_by_side_is_large() -> None:
     assert "".join(taken) == "aebcd"
 
 
+def test_tests_of_a_file(
+    tmp_path: Path,
+    modules: dict[str, Module],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """They are recorded alone, and do not tell which modules no test simulates."""
+    first, other = "mxsf_decoder", "transposer"
+    design = Design("top", (), 1, Pins(()), (_run_of(""),))
+    recorded, written, tried = [], [], []
+
+    def records(_: Path, files: Sequence[Path], *, jobs: int) -> list[tuple[Path, int, int]]:
+        recorded.extend(files)
+        return []
+
+    def tries(due: Sequence[str], *_: object) -> Iterator[str]:
+        tried.extend(due)
+        return iter(due)
+
+    known = {name: modules[name] for name in (first, other)}
+    results: dict[str, Any] = {"modules": {}, "unseen": ["another"]}
+    monkeypatch.setattr(program, "FOLDER", tmp_path)
+    monkeypatch.setattr(program.manifest, "generated", lambda: known)
+    monkeypatch.setattr(program.record, "read", lambda: results)
+    monkeypatch.setattr(program, "record_tests", records)
+    monkeypatch.setattr(
+        program, "tried_in", lambda module, _: [design] if module.name == known[first].name else []
+    )
+    monkeypatch.setattr(program, "_try_all", tries)
+    monkeypatch.setattr(program, "_write", written.append)
+    assert program.main([first, "--tests", __file__]) == 0
+    assert recorded == [Path(__file__)]
+    assert tried == [first]
+    assert written == [results]
+    assert results["unseen"] == ["another"]
+    assert program.main(["*", "--recorded"]) == 0
+    assert len(written) == 2
+    for name, words in (
+        (other, [first, other, "--recorded"]),
+        ("trans*", ["trans*", "--tests", __file__]),
+    ):
+        with pytest.raises(SystemExit):
+            program.main(words)
+        message = f"MODULE must be one that a recorded test simulates, not {name!r}\n"
+        assert capsys.readouterr().err.endswith(message)
+    assert len(written) == 2
+
+
 _THREE = ("mxsf_decoder", "safe_mac", "transposer")
 
 
