@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.analysis.inspection import number_table
 from mxsafe.codec import quantize
@@ -205,6 +205,24 @@ def test_functions_and_constructors_are_checked() -> None:
         function(4, name=1)
     with pytest.raises(TypeError, match="rows"):
         function()  # type: ignore[call-arg]
+
+
+def test_an_annotation_of_classes_that_no_error_can_name() -> None:
+    class _Private:
+        pass
+
+    @checked
+    def function(rows: int | _Private) -> object:
+        return rows
+
+    @checked
+    def array(words: ArrayLike) -> object:
+        return words
+
+    message = "^annotation must be of public classes, .*Numbers, not of _"
+    for call in (function, array):
+        with pytest.raises(TypeError, match=message):
+            call(1)
 
 
 def test_configurations_are_checked_before_they_are_made() -> None:

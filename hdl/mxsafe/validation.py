@@ -413,6 +413,7 @@ def _settler(annotation: Any) -> Rule:
     if origin is Annotated:
         return _all_of(annotation.__metadata__)
     if origin in (Union, UnionType):
+        _require_public(parts)
         return _any_of([_settler(part) for part in parts])
     if origin is Literal:
         return _choice(parts)
@@ -426,6 +427,17 @@ def _settler(annotation: Any) -> Rule:
     if not isinstance(kind, type) or says_nothing:
         return lambda name, value: value
     return _of_class(kind, parts)
+
+
+def _require_public(parts: Sequence[Any]) -> None:
+    """Refuse a union such as ``ArrayLike``, of private classes that an error would have to name."""
+    for part in parts:
+        name = getattr(get_origin(part) or part, "__name__", "")
+        if name.startswith("_"):
+            raise TypeError(
+                "annotation must be of public classes, or for an array "
+                f"mxsafe.codec._inputs.Numbers, not of {name}"
+            )
 
 
 def _all_of(rules: Sequence[Rule]) -> Rule:

@@ -198,6 +198,8 @@ def test_what_is_loaded_is_read() -> None:
     with pytest.raises(ValueError, match=r"scale must have shape \(1,\), not \(2,\)"):
         resident.load({**state, "weight 0": state["weight 0"] + 1, "scale": np.ones(2, np.float32)})
     assert np.array_equal(resident.read("weight 0"), state["weight 0"])
+    with pytest.raises(TypeError, match="kept must be an array of numbers, not of dtype object"):
+        Resident(resident.compiled, {**state, "scale": object()})  # type: ignore[dict-item]
     with pytest.raises(ValueError, match="inputs must be x, target, not x"):
         resident.run({"x": given_to(graph, 0)["x"]})
     with pytest.raises(ValueError, match="name must be"):

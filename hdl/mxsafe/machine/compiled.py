@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mxsafe.atomic import nameable, write_atomically
+from mxsafe.codec._inputs import Numbers
 from mxsafe.codec.storage import DAMAGED, damage
 from mxsafe.machine._head import array_of, settled_head, told_fields
 from mxsafe.machine.compiler.kernels import Kernel
@@ -422,7 +423,7 @@ class Resident:
         If what is kept is missing, or not of its type and shape.
     """
 
-    def __init__(self, compiled: Compiled, kept: Mapping[str, ArrayLike]) -> None:
+    def __init__(self, compiled: Compiled, kept: Mapping[str, Numbers]) -> None:
         self.compiled = compiled
         self.memories = tuple(part.image.copy() for part in compiled.parts)
         self._inputs = {value.name: value for value in compiled.host.values if value.op == "input"}
