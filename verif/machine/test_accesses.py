@@ -18,7 +18,7 @@ from mxsafe.machine.description import ACCESSES, counted_accesses
 from mxsafe.machine.program import Program
 from verif.rtl.machine.accelerator_checks import Program as Bench
 from verif.rtl.machine.accelerator_checks import encoder_program, perceptron_program
-from verif.rtl.machine.random_programs import all_modes, modes, random_program
+from verif.rtl.machine.random_programs import covering_programs
 from verif.support.tests import raises
 
 ALL = replace(SMALL_MACHINE, rows=16, data_width=256, functions=MachineConfiguration().functions)
@@ -44,9 +44,7 @@ def compared(program: Bench, machine: MachineConfiguration) -> Mapping[str, int]
 @pytest.mark.parametrize("name", MACHINES)
 def test_random_programs(name: str) -> None:
     machine = MACHINES[name]
-    program = random_program(machine, 8, 300, base=5 * machine.word_bytes)
-    done = set().union(*(modes(one, machine) for one in program.instructions))
-    assert done == all_modes(machine)
+    (program,) = covering_programs(machine, [8], 300, base=5 * machine.word_bytes)
     counted = compared(program, machine)
     assert {name for name, count in counted.items() if count} == set(counted_accesses(machine))
 

@@ -8,7 +8,7 @@ import pytest
 
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.configuration import MachineConfiguration
-from mxsafe.machine.description import QUEUES
+from mxsafe.machine.description import FOLLOWING, QUEUES
 from mxsafe.model.machine import Machine
 from verif.machine.machine_schedules import run_in_any_order
 from verif.machine.machine_sizes import ROWS, machine_of
@@ -21,7 +21,13 @@ from verif.rtl.machine.program_faults import (
     places_of,
     without_tokens,
 )
-from verif.rtl.machine.random_programs import all_modes, modes, random_program, run_in_sequence
+from verif.rtl.machine.random_programs import (
+    all_modes,
+    covering_programs,
+    modes_of,
+    random_program,
+    run_in_sequence,
+)
 
 MACHINES = [
     machine_of(
@@ -51,9 +57,9 @@ def program_of(machine: MachineConfiguration, seed: int) -> Program:
 )
 def test_results_do_not_depend_on_order(machine: MachineConfiguration) -> None:
     """Queues take turns, go first, run ahead; and a second run does the same again."""
-    done: set[str] = set()
-    for seed in (1, 2):
-        program = program_of(machine, seed)
+    seeds = 1, 2
+    programs = covering_programs(machine, seeds, 160, base=5 * machine.word_bytes)
+    for seed, program in zip(seeds, programs, strict=True):
         expected, usual = run_in_sequence(program, machine)
         assert usual > 0.5, "too much is NaN, Inf or 0"
         for order in (None, *ORDERS[seed::12]):
@@ -69,8 +75,23 @@ def test_results_do_not_depend_on_order(machine: MachineConfiguration) -> None:
         words = words[: len(words) // machine.word_bytes * machine.word_bytes]
         run_in_any_order(list(program.instructions), words, machine, seed)
         assert np.array_equal(ahead, expected)
-        done |= set().union(*(modes(one, machine) for one in program.instructions))
-    assert done == all_modes(machine)
+
+
+@pytest.mark.parametrize("reduction", FOLLOWING)
+def test_programs_that_do_everything(reduction: str) -> None:
+    """One that is too short goes on as it began; the same seed makes the same program."""
+    machine = replace(MACHINES[0], reductions=(reduction,))
+    base, wanted = 5 * machine.word_bytes, all_modes(machine)
+    short = random_program(machine, 3, 40, base=base)
+    assert {*modes_of(short.instructions, machine)} < wanted
+    made, again = (covering_programs(machine, [3], 40, base=base)[0] for _ in range(2))
+    assert made.instructions == again.instructions
+    assert modes_of(made.instructions, machine) == wanted
+    count = len(short.instructions) - len(machine.store_buffers)  # without what ends a program
+    for one, other in zip(short.instructions[:count], made.instructions[:count], strict=True):
+        assert {**one.values, "signal": 0} == {**other.values, "signal": 0}
+    with pytest.raises(AssertionError):
+        covering_programs(machine, [3], 5, base=base)
 
 
 def test_without_tokens_results_depend_on_order() -> None:

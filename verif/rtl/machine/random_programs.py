@@ -4,7 +4,8 @@ Whatever comes is drawn so that the machine takes it, so that no address is outs
 descriptor reads what it writes itself. What it means is not asked.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -52,6 +53,10 @@ _SPECIAL = np.array(
     np.uint32,
 )
 _TRIES = 100
+_LONGER = 4
+"""How many times as long as it was to be a program may become for what it needs."""
+_MORE = 25
+"""Descriptors that are drawn at once for that."""
 Fields = dict[str, int]
 
 
@@ -126,6 +131,12 @@ class _Writer:
         return places.start + self.upto(len(places) - 1 - reach)
 
     # Descriptors.
+
+    def draw(self, count: int) -> None:
+        """Draw about so many descriptors of all kinds."""
+        for _ in range(count):
+            kind = _KINDS[self.decks.draw("kind", range(len(_KINDS)))]
+            getattr(self, kind)()
 
     def add(self, kind: str, fields: Fields) -> None:
         """Add a descriptor that waits for what it must wait for, and perhaps for more."""
@@ -541,7 +552,12 @@ def _numbers(rng: np.random.Generator, rows: int, count: int) -> NDArray[np.uint
 
 
 def random_program(
-    configuration: MachineConfiguration, seed: int, count: int, *, base: int = 0
+    configuration: MachineConfiguration,
+    seed: int,
+    count: int,
+    *,
+    base: int = 0,
+    needed: AbstractSet[str] = frozenset(),
 ) -> Program:
     """A program of about so many descriptors; run again, it does the same again.
 
@@ -549,13 +565,17 @@ def random_program(
     ----------
     base : int
         What its addresses are relative to: a multiple of a word.
+    needed : set of str
+        Modes for which it goes on beyond so many descriptors, up to `_LONGER` times as many.
     """
     rng = np.random.default_rng(seed)
     writer = _Writer(configuration, rng, base)
     writer.fill()
-    for _ in range(count):
-        kind = _KINDS[writer.decks.draw("kind", range(len(_KINDS)))]
-        getattr(writer, kind)()
+    writer.draw(count)
+    while len(writer.steps) < _LONGER * count and not needed <= modes_of(
+        writer.instructions(), configuration
+    ):
+        writer.draw(_MORE)
     writer.dump()
     instructions = tuple(writer.instructions())
     data = Assembler(configuration).assemble(instructions)
@@ -573,6 +593,35 @@ def random_program(
         ]
     )
     return Program(instructions, whole, base + len(memory) + size, base)
+
+
+def covering_programs(
+    configuration: MachineConfiguration, seeds: Sequence[int], count: int, *, base: int
+) -> list[Program]:
+    """Random programs, one a seed, that together do all that descriptors can do.
+
+    The last one goes on until they do, so that no seed has to be looked for again where a machine
+    can do more than before.
+
+    Parameters
+    ----------
+    count, base : int
+        As of `random_program`.
+
+    Raises
+    ------
+    AssertionError
+        If they do not, or something that is not among `all_modes`.
+    """
+    wanted = all_modes(configuration)
+    done: set[str] = set()
+    programs = []
+    for seed in seeds:
+        needed = wanted - done if seed == seeds[-1] else frozenset()
+        programs.append(random_program(configuration, seed, count, base=base, needed=needed))
+        done |= modes_of(programs[-1].instructions, configuration)
+    assert done == wanted
+    return programs
 
 
 def run_in_sequence(
@@ -610,6 +659,11 @@ def modes(instruction: Instruction, configuration: MachineConfiguration) -> set[
         if signal >> at & 1:
             found.add(f"token from {instruction.kind} to {queue}")
     return found
+
+
+def modes_of(instructions: Iterable[Instruction], configuration: MachineConfiguration) -> set[str]:
+    """Names of what descriptors do."""
+    return set().union(*(modes(one, configuration) for one in instructions))
 
 
 def _move_modes(i: Instruction, c: MachineConfiguration) -> set[str]:
