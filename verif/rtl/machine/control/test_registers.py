@@ -27,14 +27,11 @@ MACHINES = {
 }
 
 
-_CLOCKS = {"icarus": 5_000, "verilator": 20_000}
-
-
 @pytest.mark.parametrize("name", MACHINES)
 def test_registers(name: str, simulator: str) -> None:
     machine = MACHINES[name]
     module = generated(Registers(machine=machine))
-    check_registers(simulator, module, machine, _CLOCKS[simulator])
+    check_registers(simulator, module, machine, 5_000)
 
 
 _RUN = """
