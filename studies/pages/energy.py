@@ -298,8 +298,12 @@ def values() -> dict[str, Any]:
         "images": IMAGES,
         "blocks": _share_of_blocks(found),
         "beats": {
-            machine: counts(found, f"{machine}, DeiT-Tiny, AdamW, 1")["array_busy"]
-            for machine in ("mxsf", "bf16")
+            name: counts(found, f"{case}, AdamW, 1")["array_busy"]
+            for name, case in (
+                ("mxsf", "mxsf, DeiT-Tiny"),
+                ("bf16", "bf16, DeiT-Tiny"),
+                ("block", "mxsf, block"),
+            )
         },
         **_beside_bf16(found),
         "conversion": conversion_share(found),
