@@ -1,4 +1,4 @@
-"""A small cell library in Liberty format, and a netlist of its cells."""
+"""A small cell library in Liberty format, a netlist of its cells, and a LEF of two metals."""
 
 HEAD = """\
 /* a comment { */
@@ -76,4 +76,37 @@ module unit(a, clk, y);
   );
   assign y = \\held.q[3] ;
 endmodule
+"""
+
+LEF = """\
+UNITS
+  DATABASE MICRONS 2000 ;
+END UNITS
+LAYER metal1
+  TYPE ROUTING ;
+  SPACING 0.065 ;
+  WIDTH 0.1 ;
+  PITCH 0.2 ;
+  DIRECTION HORIZONTAL ;
+  RESISTANCE RPERSQ 0.4 ;
+  CAPACITANCE CPERSQDIST 8e-05 ;
+  EDGECAPACITANCE 3e-05 ;
+END metal1
+LAYER via1
+  TYPE CUT ;
+  RESISTANCE 5 ;
+END via1
+LAYER metal2
+  TYPE ROUTING ;
+  SPACINGTABLE
+    PARALLELRUNLENGTH    0.0000     0.3000 ;
+      WIDTH 0.0000       0.0700     0.0900
+      WIDTH 0.0900       0.0800     0.0900 ;
+  WIDTH 0.1 ;
+  PITCH 0.3 ;
+  DIRECTION VERTICAL ;
+  RESISTANCE RPERSQ 0.2 ;
+  CAPACITANCE CPERSQDIST 4e-05 ;
+  EDGECAPACITANCE 2e-05 ;
+END metal2
 """

@@ -156,6 +156,30 @@ def test_what_leaves_a_unit_has_a_load() -> None:
     assert loads[1] - loads[0] == pytest.approx(0.5 * 4.0 * 1.21 * 2)
 
 
+def test_wires_are_loads() -> None:
+    instances = read_instances(NETLIST)
+    cells = read_cells(LIBRARY, ["NAND2_X1", "DFF_X1", "CLKGATE_X1"])
+    found = Changes(
+        [("_1_", "ZN"), ("_2_", "GCK"), ("_4_", "Q")],
+        rises=np.array([[2, 0, 1]]),
+        falls=np.array([[1, 0, 0]]),
+        before_rise=np.zeros((1, 3), bool),
+        before_fall=np.zeros((1, 3), bool),
+    )
+    inputs = {"a": np.zeros((2, 2), bool)}
+    pair = [
+        sum_energies(instances, cells, found, inputs, {}, outputs=["y"], load=4.0, wires=wires)
+        for wires in (None, {"_0_": 3.0, "clk": 5.0, "unknown": 9.0})
+    ]
+    logic, registers = (
+        pair[1][part].switching - pair[0][part].switching
+        for part in ("combinational", "sequential")
+    )
+    # Three changes behind the NAND, and the clock charges its wire once.
+    assert logic == pytest.approx([0.5 * 3.0 * 1.21 * 3])
+    assert registers == pytest.approx([5.0 * 1.21])
+
+
 OUTPUTS = {"dot": 2, "done": 1}
 
 

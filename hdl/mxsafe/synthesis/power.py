@@ -14,8 +14,9 @@ what the cell library says:
 A memory stands beside the netlist as its Verilog: what it takes and gives is compared and loaded
 like outputs and inputs of the unit, and its own energy is not counted.
 
-What is not there: wires and what buffers they need, the buffers of the clock tree, memories, and
-the energy that drives the unit's inputs. The clock is ideal, the corner typical, 25 degrees, 1.1 V.
+What is not there: loads of wires, unless they are given, and what buffers they need, the buffers of
+the clock tree, memories, and the energy that drives the unit's inputs. The clock is ideal, the
+corner typical, 25 degrees, 1.1 V.
 
 OpenSTA's own `report_power` is not used: version 2.0.17 reads no activities, replaces those set for
 pins inside a design by estimates, and takes every gated clock for a running one.
@@ -36,7 +37,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.synthesis import gates, liberty, memories, switching
+from mxsafe.synthesis import gates, liberty, memories, parasitics, switching
 from mxsafe.synthesis.memories import Macro, read_macros
 from mxsafe.synthesis.switching import SETTLED, Bits, PowerError
 from mxsafe.synthesis.technologies import (
@@ -289,8 +290,11 @@ write_verilog -noattr -noexpr -nohex -nodec -simple-lhs netlist.v
 """
 
 
-def delays_script(top: str, period: float) -> str:
-    """OpenSTA commands that write delays, and the transition times of all drivers."""
+def delays_script(top: str, period: float, *, wires: bool = False) -> str:
+    """OpenSTA commands that write delays, and the transition times of all drivers.
+
+    With wires, those in ``wires.spef`` delay too.
+    """
     return f"""\
 read_liberty stdcells.lib
 read_verilog netlist.v
@@ -299,6 +303,7 @@ set {VARIABLE} {period:g}
 {constraints(top, clocked=True)}
 set_driving_cell -lib_cell {DRIVER} [all_inputs]
 set_load {LOAD_FF} [all_outputs]
+{"read_spef wires.spef" if wires else ""}
 write_sdf -no_timestamp -digits 4 delays.sdf
 set file [open slews.txt w]
 foreach pin [get_pins */*] {{
@@ -352,14 +357,23 @@ class Power:
         Its longest path, ns.
     macros : str, optional
         The memories that were taken out of it, as `mxsafe.synthesis.memories.main` lists them.
+    wires : str, optional
+        Its wires, as `mxsafe.synthesis.parasitics.write_spef` writes them.
     """
 
     name = "power"
 
     def __init__(
-        self, netlist: str, stimulus: Stimulus, delay: float, macros: str | None = None
+        self,
+        netlist: str,
+        stimulus: Stimulus,
+        delay: float,
+        macros: str | None = None,
+        *,
+        wires: str | None = None,
     ) -> None:
         self._netlist, self._stimulus, self._macros = netlist, stimulus, macros
+        self._wires = wires
         self.period = max(PERIOD, math.ceil(20 * (delay + INPUTS_AFTER)) / 20)
 
     @staticmethod
@@ -394,7 +408,7 @@ class Power:
             "period": self.period,
         }
         macros = read_macros(self._macros or "[]")
-        modules = (gates, liberty, memories, switching, sys.modules[__name__])
+        modules = (gates, liberty, memories, parasitics, switching, sys.modules[__name__])
         code = b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
         own = ("-m", "mxsafe.synthesis.power")
         sources = sorted(design.sources)
@@ -412,7 +426,8 @@ class Power:
                 "code.sha256": hashlib.sha256(code).hexdigest(),
                 "stimulus.bits": memory(self._stimulus, design.inputs),
                 "macros.json": self._macros or "[]",
-                "delays.tcl": delays_script(design.top, self.period),
+                "delays.tcl": delays_script(design.top, self.period, wires=self._wires is not None),
+                "wires.spef": self._wires or "",
                 "verilog_bench.v": bench(**settings, log="verilog.bits", macros=macros),
             },
             copies={"stdcells.lib": library},
@@ -529,7 +544,14 @@ def _sum(folder: Path) -> None:
         for bit in range(width)
     ]
     sums = switching.sum_energies(
-        instances, cells, changes, inputs, slews, outputs=outputs, load=LOAD_FF
+        instances,
+        cells,
+        changes,
+        inputs,
+        slews,
+        outputs=outputs,
+        load=LOAD_FF,
+        wires=parasitics.read_loads((folder / "wires.spef").read_text()),
     )
     changed = (changes.rises.sum() + changes.falls.sum()) / changes.rises.size
     report = {

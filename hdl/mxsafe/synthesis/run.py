@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from amaranth.lib.wiring import In, Out
 
@@ -30,6 +30,7 @@ from mxsafe.executors import workers
 from mxsafe.rtl.unit import Unit
 from mxsafe.synthesis.cases import Case, macs
 from mxsafe.synthesis.first_calls import call_first
+from mxsafe.synthesis.layout import DEF, KINDS, PlaceAndRoute
 from mxsafe.synthesis.power import Power, Stimulus, check_stimulus, usual_netlist
 from mxsafe.synthesis.technologies import (
     FLOOR_PLAN,
@@ -52,13 +53,14 @@ SCRATCH = Path("sim_build")
 """Folder whose ``synthesis`` keeps logs and earlier results, if it is there."""
 
 _TAIL = 12
+_Flow: TypeAlias = Technology | Power | PlaceAndRoute
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Job:
     configuration: Case
     technology: str
-    flow: Technology | Power
+    flow: _Flow
     design: Design
     recipe: Recipe
     key: str
@@ -66,7 +68,7 @@ class _Job:
 
     @property
     def title(self) -> str:
-        what = f", power of {self.variant}" if self.variant else ""
+        what = f", {self.flow.name} of {self.variant}" if self.variant else ""
         return f"{self.configuration.name} on {self.technology}{what}"
 
 
@@ -217,6 +219,122 @@ def measure(
     return found
 
 
+@dataclass(frozen=True, kw_only=True)
+class LaidOut:
+    """A unit that was placed and routed.
+
+    Attributes
+    ----------
+    netlist : Mapping
+        Numbers of its netlist, without wires, as `Nangate45.read` returns them.
+    layout : Mapping
+        What `PlaceAndRoute.read` returns.
+    power : Mapping
+        What `Power.read` returns by kind of wires; empty without a stimulus.
+    cells_and_wires : str
+        The layout as DEF.
+    """
+
+    netlist: Numbers
+    layout: Mapping[str, Numbers]
+    power: Mapping[str, Mapping[str, Numbers]]
+    cells_and_wires: str
+
+
+def lay_out(
+    cases: Sequence[Case],
+    *,
+    stimuli: Mapping[str, Stimulus],
+    jobs: int = 1,
+    scratch: Path | None = None,
+    progress: Callable[[str], None] = lambda line: None,
+) -> dict[str, LaidOut]:
+    """Place and route the smallest netlists of units for 2 ns in NanGate 45 nm.
+
+    Parameters
+    ----------
+    cases : sequence of Case
+        Their names differ.
+    stimuli : Mapping
+        By module: what its netlist is simulated with for its power with each kind of wires.
+    jobs, scratch, progress
+        As for `synthesise`.
+
+    Returns
+    -------
+    dict
+        By name of a case.
+
+    Raises
+    ------
+    ValueError
+        If a unit is not flat, or a stimulus does not fit its unit.
+    SynthesisError
+        If a tool is missing or fails, or a net has no wires to all its pins.
+    """
+    cases = [replace(case, technologies=("nangate45",), scripts=("area",)) for case in cases]
+    nangate = TECHNOLOGIES["nangate45"]
+    nangate.check()
+    PlaceAndRoute.check()
+    if stimuli:
+        Power.check()
+    designs = _designs([case.build() for case in cases], None, cases)
+    given = _fitting(stimuli, designs)
+    used = nangate.versions()
+    tools = {**used, **PlaceAndRoute.versions()}
+    simulated = {**used, **(Power.versions() if given else {})}
+    pairs = list(zip(cases, designs, strict=True))
+    with _scratch(scratch) as folder:
+        tasks = [_job(case, "nangate45", design, used) for case, design in pairs]
+        reports = _run_all(tasks, folder, jobs, progress)
+        tasks = [
+            _job(*_of(task), tools, PlaceAndRoute(report["area.v"]), "area")
+            for task, report in zip(tasks, reports, strict=True)
+        ]
+        layouts = _run_all(tasks, folder, jobs, progress)
+        simulations = {
+            (task.configuration.name, kind): _job(
+                *_of(task),
+                simulated,
+                _power_with(task, report["area.v"], layout, given, kind),
+                kind,
+            )
+            for task, report, layout in zip(tasks, reports, layouts, strict=True)
+            for kind in (KINDS if task.design.top in given else ())
+        }
+        powers = _run_all(list(simulations.values()), folder, jobs, progress)
+    energies = {
+        place: job.flow.read(job.design, report)
+        for (place, job), report in zip(simulations.items(), powers, strict=True)
+    }
+    return {
+        case.name: LaidOut(
+            netlist=nangate.read(task.design, report)["area"],
+            layout=task.flow.read(task.design, layout),
+            power={kind: energies[case.name, kind] for kind in KINDS if task.design.top in given},
+            cells_and_wires=layout[DEF],
+        )
+        for case, task, report, layout in zip(cases, tasks, reports, layouts, strict=True)
+    }
+
+
+def _power_with(
+    job: _Job,
+    netlist: str,
+    layout: Mapping[str, str],
+    stimuli: Mapping[str, Stimulus],
+    kind: str,
+) -> Power:
+    """Power of a netlist with a kind of wires; the period is one for all kinds."""
+    numbers = job.flow.read(job.design, layout)
+    delay = max(float(numbers[kind]["delay_ns"]) for kind in KINDS)
+    return Power(netlist, stimuli[job.design.top], delay, wires=layout[f"{kind}.spef"])
+
+
+def _of(job: _Job) -> tuple[Case, str, Design]:
+    return job.configuration, job.technology, job.design
+
+
 def _fitting(stimuli: Mapping[str, Stimulus], designs: Sequence[Design]) -> dict[str, Stimulus]:
     """The stimuli of designs, by module; they fit."""
     given = {}
@@ -317,7 +435,7 @@ def _job(
     technology: str,
     design: Design,
     versions: Mapping[str, str],
-    flow: Technology | Power | None = None,
+    flow: _Flow | None = None,
     variant: str = "",
 ) -> _Job:
     flow = flow or TECHNOLOGIES[technology]

@@ -178,6 +178,7 @@ class _Netlist:
         slews: Mapping[str, tuple[float, float]],
         outputs: Sequence[str],
         load: float,
+        wires: Mapping[str, float],
     ) -> None:
         self.cells, self.changes, self.slews = cells, changes, slews
         self.column = {name: place for place, name in enumerate(changes.names)}
@@ -193,6 +194,8 @@ class _Netlist:
                     self.loads[net] = self.loads.get(net, 0.0) + known.capacitance
         for net in outputs:
             self.loads[net] = self.loads.get(net, 0.0) + load
+        for net in self.loads:
+            self.loads[net] += wires.get(net.lstrip("\\"), 0.0)
         self.given = {
             f"{name}[{bit}]" if bits.shape[1] > 1 else name: bits[:, bit]
             for name, bits in inputs.items()
@@ -300,6 +303,7 @@ def sum_energies(
     *,
     outputs: Sequence[str],
     load: float,
+    wires: Mapping[str, float] | None = None,
 ) -> dict[str, Sums]:
     """Energies of every cycle: of registers (with clock gates and clock pins) and of logic.
 
@@ -317,8 +321,10 @@ def sum_energies(
         Nets that leave the unit.
     load : float
         On each of these, fF.
+    wires : Mapping, optional
+        Capacitances of the wires of nets, whose names have no backslash, fF.
     """
-    netlist = _Netlist(instances, cells, changes, inputs, slews, outputs, load)
+    netlist = _Netlist(instances, cells, changes, inputs, slews, outputs, load, wires or {})
     clocks = len(changes.rises)
     sums = {
         name: Sums(np.zeros(clocks), np.zeros(clocks)) for name in ("sequential", "combinational")

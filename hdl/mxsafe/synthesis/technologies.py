@@ -18,9 +18,9 @@
     scripts were chosen from is in ``docs/experiments.md``.
 
     Inputs come from a BUF_X2 and outputs drive a flip-flop or so, and what is connected to a memory
-    is an input or output too: memories do not count (`mxsafe.synthesis.memories`). Wires have no
-    load: layout adds to these times. Sub-matrix units inside an array are synthesised once and keep
-    their hierarchy; OpenSTA times across it.
+    is an input or output too: memories do not count (`mxsafe.synthesis.memories`). OpenSTA loads
+    nets with wires as long as the library's default model has them for that many pins. Sub-matrix
+    units inside an array are synthesised once and keep their hierarchy; OpenSTA times across it.
 ``xilinx``
     ``synth_xilinx -flatten``, without and with DSPs: LUTs, flip-flops, logic depth (``ltp -noff``;
     it does not know the technology's flip-flops, so the depths of all register stages add up).
@@ -229,11 +229,13 @@ def _wheel_version(tool: str) -> dict[str, str]:
 def check_log(tool: str, log: str) -> str | None:
     """The first line in which a tool that ended well says that it failed; None if there is none.
 
-    OpenSTA goes on after an error, and prints the slack of what it has understood so far.
+    OpenSTA goes on after an error, and prints the slack of what it has understood so far. Wires of
+    nets that it does not know are warnings to it.
     """
     if tool != "sta":
         return None
-    return next((line for line in log.splitlines() if re.match(r"\s*Error\b", line)), None)
+    failed = re.compile(r"\s*(Error\b|Warning: \S+\.spef\b)")
+    return next((line for line in log.splitlines() if failed.match(line)), None)
 
 
 def _statistics(text: str) -> dict[str, Any]:
@@ -311,6 +313,60 @@ def read_library_area(text: str, cell: str) -> float:
     if match is None:
         raise SynthesisError(f"the library has no cell {cell} with an area")
     return float(match.group(1))
+
+
+def timing_script(design: Design, variant: str, *, wires: str | None = None) -> str:
+    """OpenSTA commands that write the longest path of ``<variant>.v`` to ``<variant>.sta``.
+
+    With the wires in ``<wires>.spef``, they write it to ``<wires>.sta``; without, OpenSTA estimates
+    wires by the library's model, from the number of pins on a net.
+    """
+    period = design.clock or 10.0
+    read_wires = f"read_spef {wires}.spef\n" if wires else ""
+    return f"""\
+read_liberty stdcells.lib
+read_verilog {variant}.v
+link_design {design.top}
+# One corner has one set of delays: by default they are computed twice, for early and late.
+set_operating_conditions -analysis_type single
+set {VARIABLE} {period}
+source {design.top}{SUFFIX}
+set_driving_cell -lib_cell {DRIVER} [all_inputs]
+set_load {LOAD_FF} [all_outputs]
+{read_wires}# A flip-flop goes by the name of what it stores.
+proc place {{pin}} {{
+  set name [get_full_name $pin]
+  if {{[regsub {{/(D|Q|QN)$}} $name {{}} cell]}} {{
+    foreach output {{Q QN}} {{
+      set nets [get_nets -of_objects [get_pins $cell/$output]]
+      if {{[llength $nets]}} {{ return [get_full_name [lindex $nets 0]] }}
+    }}
+  }}
+  return $name
+}}
+set path [lindex [find_timing_paths -path_delay max] 0]
+set report [open {wires or variant}.sta w]
+puts $report "start [place [get_property $path startpoint]]"
+puts $report "end [place [get_property $path endpoint]]"
+puts $report "delay_ns [expr {period} - [get_property $path slack]]"
+close $report
+report_checks -path_delay max -digits 4
+"""
+
+
+def read_timing(text: str) -> Numbers:
+    """The longest path that `timing_script` has written.
+
+    Raises
+    ------
+    SynthesisError
+        If there is none.
+    """
+    return {
+        "delay_ns": round(float(_found(r"^delay_ns (-?[\d.e+-]+)$", text, "longest path")), 3),
+        "start": _found(r"^start (.+)$", text, "start of the longest path"),
+        "end": _found(r"^end (.+)$", text, "end of the longest path"),
+    }
 
 
 class Nangate45(Technology):
@@ -420,7 +476,7 @@ class Nangate45(Technology):
             },
             "constraints": f"set_driving_cell {DRIVER}\nset_load {LOAD_FF} [all_outputs]\n",
             f"{design.top}{SUFFIX}": constraints(design.top, clocked=design.clocked),
-            **{f"{name}.tcl": self._timing_script(design, name) for name in scripts},
+            **{f"{name}.tcl": timing_script(design, name) for name in scripts},
         }
         return Recipe(
             files={**design.sources, **files},
@@ -442,45 +498,12 @@ class Nangate45(Technology):
             ),
         )
 
-    def _timing_script(self, design: Design, variant: str) -> str:
-        period = design.clock or 10.0
-        return f"""\
-read_liberty stdcells.lib
-read_verilog {variant}.v
-link_design {design.top}
-# One corner has one set of delays: by default they are computed twice, for early and late.
-set_operating_conditions -analysis_type single
-set {VARIABLE} {period}
-source {design.top}{SUFFIX}
-set_driving_cell -lib_cell {DRIVER} [all_inputs]
-set_load {LOAD_FF} [all_outputs]
-# A flip-flop goes by the name of what it stores.
-proc place {{pin}} {{
-  set name [get_full_name $pin]
-  if {{[regsub {{/(D|Q|QN)$}} $name {{}} cell]}} {{
-    foreach output {{Q QN}} {{
-      set nets [get_nets -of_objects [get_pins $cell/$output]]
-      if {{[llength $nets]}} {{ return [get_full_name [lindex $nets 0]] }}
-    }}
-  }}
-  return $name
-}}
-set path [lindex [find_timing_paths -path_delay max] 0]
-set report [open {variant}.sta w]
-puts $report "start [place [get_property $path startpoint]]"
-puts $report "end [place [get_property $path endpoint]]"
-puts $report "delay_ns [expr {period} - [get_property $path slack]]"
-close $report
-report_checks -path_delay max -digits 4
-"""
-
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
         """Gate equivalents, cells and the longest path for each script."""
         gate = read_library_area(self._library_text(), _REFERENCE)
         numbers: dict[str, Numbers] = {}
         for variant in design.scripts or _SCRIPTS:
             total = _statistics(results[f"{variant}.json"])
-            timing = results[f"{variant}.sta"]
             for key in ("area", "sequential_area"):
                 if not isinstance(total.get(key), int | float):
                     raise SynthesisError(f"stat wrote no {key} of {design.top}")
@@ -489,18 +512,17 @@ report_checks -path_delay max -digits 4
                 raise SynthesisError(f"{design.top} has cells without an area: {unmapped[0]}")
             ge, sequential = total["area"] / gate, total["sequential_area"] / gate
             kinds = total["num_cells_by_type"].items()
-            delay = float(_found(r"^delay_ns (-?[\d.e+-]+)$", timing, "longest path"))
+            timing = read_timing(results[f"{variant}.sta"])
             numbers[variant] = {
                 "ge": round(ge, 1),
                 "combinational_ge": round(ge - sequential, 1),
                 "sequential_ge": round(sequential, 1),
                 "cells": sum(count for kind, count in kinds if kind not in design.kept),
-                "delay_ns": round(delay, 3),
-                "start": _found(r"^start (.+)$", timing, "start of the longest path"),
-                "end": _found(r"^end (.+)$", timing, "end of the longest path"),
+                **timing,
             }
             if design.clock is not None:
-                numbers[variant]["slack_ns"] = round(design.clock - delay, 3)
+                slack = design.clock - float(timing["delay_ns"])
+                numbers[variant]["slack_ns"] = round(slack, 3)
         return numbers
 
 
