@@ -12,7 +12,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests run side by side on all cores, where threads of NumPy's BLAS would wait for each other.
 test test-yosys test-full test-oracles mutate coverage learn: export OPENBLAS_NUM_THREADS = 1
 
-.PHONY: demo verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode learn evidence synth fpga bitstream docs lint clean
+.PHONY: demo verilog waves test test-yosys test-full prove mutate coverage test-oracles multiply encode learn evidence synth layout fpga bitstream docs lint clean
 
 # Something to look at, a minute after cloning.
 demo: $(VENV)/installed
@@ -85,6 +85,11 @@ synth: $(VENV)/installed-synth
 	$(RUN) mxsafe synth $(CLUSTER) --case 'accelerator*' --case '*of the machine' --case '*lanes' --case '*8 lanes, most registers' --case '*carry-save sums' --activity sim_build/activity --keep sim_build/synth/synthesis.json --out sim_build/synth
 	cp sim_build/synth/synthesis.json docs/synthesis.json
 	$(RUN) studies.pages synthesis comparison pairs accelerator vector
+
+layout: $(VENV)/installed-synth
+	$(RUN) verif.support.tools layout
+	$(RUN) studies.layout
+	$(RUN) studies.pages layout
 
 fpga: $(VENV)/installed-synth
 	$(RUN) mxsafe synth $(CLUSTER) --case '*for FPGAs' --out sim_build/fpga

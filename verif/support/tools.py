@@ -1,4 +1,4 @@
-"""``python -m verif.support.tools [synth]``: system programs of verification or of synthesis.
+"""``python -m verif.support.tools [synth|layout]``: programs for tests, synthesis or layout.
 
 As root on a machine with apt they are installed; elsewhere one line names the packages.
 """
@@ -7,7 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from verif.support.simulators import SIMULATORS, missing_tools
 from verif.verilog.linters import DISTRIBUTED
@@ -16,8 +17,10 @@ _PACKAGES = {
     "iverilog": "iverilog",
     "vvp": "iverilog",
     "g++": "g++",
+    "graywolf": "graywolf",
     "make": "make",
     "perl": "perl",
+    "qrouter": "qrouter",
     "sta": "opensta",
     "verilator": "verilator",
 }
@@ -28,8 +31,11 @@ def _missing_for_tests() -> dict[str, list[str]]:
     return {what: programs for what, programs in missing.items() if programs}
 
 
-def _missing_for_synthesis() -> dict[str, list[str]]:
-    needed = {"areas and times on nangate45": ["sta"], "power": ["iverilog", "vvp"]}
+_FOR_SYNTHESIS = {"areas and times on nangate45": ["sta"], "power": ["iverilog", "vvp"]}
+_FOR_LAYOUT = {**_FOR_SYNTHESIS, "layouts": ["graywolf", "qrouter"]}
+
+
+def _missing_of(needed: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
     missing = {
         what: [program for program in programs if shutil.which(program) is None]
         for what, programs in needed.items()
@@ -39,12 +45,13 @@ def _missing_for_synthesis() -> dict[str, list[str]]:
 
 _PURPOSES: dict[str, tuple[Callable[[], dict[str, list[str]]], str]] = {
     "test": (_missing_for_tests, "skipped"),
-    "synth": (_missing_for_synthesis, "not measured"),
+    "synth": (partial(_missing_of, _FOR_SYNTHESIS), "not measured"),
+    "layout": (partial(_missing_of, _FOR_LAYOUT), "not measured"),
 }
 
 
 def main(arguments: Sequence[str] = ("test",)) -> None:
-    """Install what is missing for tests or synthesis, or name it in one line."""
+    """Install what is missing for tests, synthesis or layout, or name it in one line."""
     missing_of, consequence = _PURPOSES[arguments[0]]
     missing = missing_of()
     packages = sorted({_PACKAGES[program] for tools in missing.values() for program in tools})

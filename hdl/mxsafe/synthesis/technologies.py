@@ -19,8 +19,9 @@
 
     Inputs come from a BUF_X2 and outputs drive a flip-flop or so, and what is connected to a memory
     is an input or output too: memories do not count (`mxsafe.synthesis.memories`). OpenSTA loads
-    nets with wires as long as the library's default model has them for that many pins. Sub-matrix
-    units inside an array are synthesised once and keep their hierarchy; OpenSTA times across it.
+    nets with wires as long as the library's default model has them for that many pins; beside a
+    layout that estimate stands in ``docs/layout.md``. Sub-matrix units inside an array are
+    synthesised once and keep their hierarchy; OpenSTA times across it.
 ``xilinx``
     ``synth_xilinx -flatten``, without and with DSPs: LUTs, flip-flops, logic depth (``ltp -noff``;
     it does not know the technology's flip-flops, so the depths of all register stages add up).
