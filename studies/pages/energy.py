@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -221,16 +221,29 @@ def nearest(rows: Sequence[Sequence[str]]) -> Sequence[str]:
 
 
 def _beside_bf16(figures: Mapping[str, Any]) -> dict[str, str]:
-    """What a block saves beside BF16, in all and off chip alone, in per cent."""
+    """What a block saves beside BF16, in all and off chip alone, in per cent.
+
+    Off chip of many images in turn as well.
+    """
     found = energies(figures, "block")
-    pairs = [
-        (found["mxsf", optimizer, 1][name], found["bf16", optimizer, 1][name])
-        for optimizer, name in product(OPTIMIZERS, TABLES)
-    ]
-    off = GROUPS[0]
+
+    def saved(images: int, energy: Callable[[Spent], float]) -> str:
+        return _range(
+            [
+                100 * (1 - energy(found["mxsf", *one][name]) / energy(found["bf16", *one][name]))
+                for one in product(OPTIMIZERS, [images])
+                for name in TABLES
+            ],
+            ".1f",
+        )
+
+    def off(step: Spent) -> float:
+        return step.groups[GROUPS[0]]
+
     return {
-        "whole": _range([100 * (1 - a.total / b.total) for a, b in pairs], ".1f"),
-        "memory": _range([100 * (1 - a.groups[off] / b.groups[off]) for a, b in pairs], ".1f"),
+        "whole": saved(1, lambda step: step.total),
+        "memory": saved(1, off),
+        "memory_in_turn": saved(IMAGES, off),
     }
 
 
