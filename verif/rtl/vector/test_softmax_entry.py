@@ -98,5 +98,7 @@ def _check(module: Module) -> None:
         stall_in=0.2,
         stall_out=0.2,
         resets_after=range(1, 12, 3),
+        # Whole rows, for softmax.
+        steady={name: on for name, on in (("is_softmax", 1), ("sweep", 0)) if name in module.ports},
         beside=["m_axis_summary"],
     )
