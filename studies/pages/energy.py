@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -89,15 +89,27 @@ BLOCKS = {"block": 1, "DeiT-Tiny": 12}
 Key = tuple[str, str, int]
 
 
-def energies(figures: Mapping[str, Any], model: str) -> dict[Key, dict[str, Spent]]:
+def _tables(machine: MachineConfiguration, bf16_product: float | None) -> dict[str, EnergyTables]:
+    """All assumptions of memories; a product in BF16 may be given another energy, pJ."""
+    if bf16_product is None or machine.scaled:
+        return TABLES
+    own = {"units": {"product": bf16_product}}
+    return {name: replace(tables, own=own) for name, tables in TABLES.items()}
+
+
+def energies(
+    figures: Mapping[str, Any], model: str, bf16_product: float | None = None
+) -> dict[Key, dict[str, Spent]]:
     """Energy of a model's steps by all assumptions: by machine, optimizer and images.
 
     A machine with another one beside it does all but attention, which is taken off and added as it
-    is counted alone on both.
+    is counted alone on both. A product in BF16 may be given another energy, pJ.
     """
     found: dict[Key, dict[str, Spent]] = {}
     for (machine, optimizer, images), counters in cases(figures, model).items():
-        own = {n: spent(MACHINES[machine], counters, tables) for n, tables in TABLES.items()}
+        configuration = MACHINES[machine]
+        assumed = _tables(configuration, bf16_product)
+        own = {n: spent(configuration, counters, tables) for n, tables in assumed.items()}
         found[machine, optimizer, images] = {n: Spent(e.groups, e.cycles) for n, e in own.items()}
         if machine in BESIDE:
             both = (
@@ -106,7 +118,7 @@ def energies(figures: Mapping[str, Any], model: str) -> dict[Key, dict[str, Spen
             )
             mixed = dict(found[machine, optimizer, images])
             for times, one, name in both:
-                for title, tables in TABLES.items():
+                for title, tables in _tables(one, bf16_product).items():
                     other = spent(one, counts(figures, name), tables)
                     mixed[title] = mixed[title].plus(times, other)
             found[mixed_name(machine), optimizer, images] = mixed
@@ -152,7 +164,7 @@ def cases(figures: Mapping[str, Any], model: str) -> dict[tuple[str, str, int], 
         name = f"{machine}, {model}, {optimizer}"
         if f"{name}, 1" in figures:
             found[machine, optimizer, 1] = counts(figures, f"{name}, 1")
-        if f"{name}, 2" in figures:
+        if f"{name}, 3" in figures:  # the second image may be compiled in another way
             found[machine, optimizer, IMAGES] = in_turn(figures, machine, model, optimizer)
     return found
 
@@ -188,6 +200,31 @@ def saved(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
     return rows
 
 
+BF16_PRODUCTS = (10.0, 6.0, 4.0, 3.0)
+"""Energies of a product in BF16 that are tried beside our own, pJ."""
+
+
+def by_product(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
+    """What MXSF saves of a whole step with AdamW, by a product in BF16, head first."""
+    ours = unit_energy(DEFAULT, "product", MACHINES["bf16"])
+    same = unit_energy(DEFAULT, "product", MACHINES["mxsf"])
+    rows = [("pJ a product in BF16", *(f"beside {machine}, %" for machine in PAPER_SAVED))]
+    for pj in (ours, *BF16_PRODUCTS, same):
+        found = energies(figures, "DeiT-Tiny", pj)
+        ranges = [
+            _range(
+                [
+                    100 * (1 - found["mxsf", "AdamW", 1][n].total / theirs.total)
+                    for n, theirs in found[machine, "AdamW", 1].items()
+                ],
+                ".1f",
+            )
+            for machine in PAPER_SAVED
+        ]
+        rows.append((f"{pj:.2f}", *ranges))
+    return [*rows, ("the paper", *(f"{100 * saving:.2f}" for saving in PAPER_SAVED.values()))]
+
+
 def split(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """Shares of MXSF's step by assumptions, beside the paper's, head first."""
     name = "mxsf, DeiT-Tiny, {}, 1"
@@ -220,30 +257,19 @@ def nearest(rows: Sequence[Sequence[str]]) -> Sequence[str]:
     )
 
 
-def _beside_bf16(figures: Mapping[str, Any]) -> dict[str, str]:
-    """What a block saves beside BF16, in all and off chip alone, in per cent.
-
-    Off chip of many images in turn as well.
-    """
-    found = energies(figures, "block")
-
-    def saved(images: int, energy: Callable[[Spent], float]) -> str:
-        return _range(
-            [
-                100 * (1 - energy(found["mxsf", *one][name]) / energy(found["bf16", *one][name]))
-                for one in product(OPTIMIZERS, [images])
-                for name in TABLES
-            ],
-            ".1f",
-        )
-
-    def off(step: Spent) -> float:
-        return step.groups[GROUPS[0]]
-
+def _beside_bf16(figures: Mapping[str, Any], model: str, images: int = 1) -> dict[str, str]:
+    """What steps save beside BF16, in all and off chip alone, in per cent."""
+    found = energies(figures, model)
+    pairs = [
+        (found["mxsf", optimizer, images][name], theirs[name])
+        for optimizer in OPTIMIZERS
+        if (theirs := found.get(("bf16", optimizer, images)))
+        for name in TABLES
+    ]
+    off = GROUPS[0]
     return {
-        "whole": saved(1, lambda step: step.total),
-        "memory": saved(1, off),
-        "memory_in_turn": saved(IMAGES, off),
+        "whole": _range([100 * (1 - a.total / b.total) for a, b in pairs], ".1f"),
+        "memory": _range([100 * (1 - a.groups[off] / b.groups[off]) for a, b in pairs], ".1f"),
     }
 
 
@@ -304,6 +330,7 @@ def values() -> dict[str, Any]:
         "machines": MACHINES,
         "models": {model: table(found, model) for model in ("DeiT-Tiny", "block")},
         "saved": {model: saved(found, model) for model in ("DeiT-Tiny", "block")},
+        "by_product": by_product(found),
         "split": rows,
         "nearest": nearest(rows),
         "paper": PAPER,
@@ -318,7 +345,17 @@ def values() -> dict[str, Any]:
                 ("block", "mxsf, block"),
             )
         },
-        **_beside_bf16(found),
+        **_beside_bf16(found, "block"),
+        "memory_in_turn": _beside_bf16(found, "block", IMAGES)["memory"],
+        "step": _beside_bf16(found, "DeiT-Tiny"),
+        "longer": _range(
+            [
+                100 * (c["verilog_cycles"] / c["counters"]["cycles"] - 1)
+                for c in found.values()
+                if "verilog_cycles" in c
+            ],
+            ".1f",
+        ),
         "conversion": conversion_share(found),
         "exchanged": saved_with_exchange(found),
         "ratio": unit_energy(DEFAULT, "product", MACHINES["bf16"])
