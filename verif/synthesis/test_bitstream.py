@@ -212,7 +212,7 @@ def test_nothing_is_left_of_a_bitstream_that_fails(
     monkeypatch.setattr(bitstream, "_run", fail)
     with copying_machines(), pytest.raises(SynthesisError):
         make_bitstream(BOARD, tmp_path)
-    known = {".v", ".f", ".lpf", ".ys", ".json"}
+    known = {".v", ".f", ".sdc", ".lpf", ".ys", ".json"}
     assert {path.suffix for path in tmp_path.rglob("*") if path.is_file()} <= known
 
 
