@@ -32,7 +32,7 @@ from mxsafe.synthesis.lef_def import (
 from mxsafe.synthesis.parasitics import extract, near_nets, read_loads, write_spef
 from mxsafe.synthesis.power import Stimulus
 from mxsafe.synthesis.run import lay_out
-from mxsafe.synthesis.technologies import Design, SynthesisError, check_log
+from mxsafe.synthesis.technologies import TECHNOLOGIES, Design, SynthesisError, check_log
 from verif.support.tests import raises
 from verif.synthesis.cells import LEF
 
@@ -349,6 +349,8 @@ def test_a_small_unit_is_laid_out(tmp_path: Path) -> None:
     for program in ("graywolf", "qrouter"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed")
+    if TECHNOLOGIES["nangate45"].library() is None:
+        pytest.skip("the library of NanGate 45 nm is not installed")
     case = Case(name="one lane", unit="safe_mac_exact", options={"lanes": 1, "pipeline": 1})
     unit = case.build()
     rng = np.random.default_rng(1)

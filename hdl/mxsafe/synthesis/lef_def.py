@@ -12,8 +12,7 @@ from mxsafe.synthesis.technologies import SynthesisError
 UNITS = 2000
 """Database units of a micrometre, in the LEF of NanGate 45 nm and in our DEF."""
 Point = tuple[int, int]
-Node = tuple[str, int, int]
-"""Layer and place of a point of a wire."""
+Node = tuple[str, int, int]  # layer and place of a point of a wire
 
 
 class LayoutError(SynthesisError):

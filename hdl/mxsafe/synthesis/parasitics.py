@@ -23,8 +23,7 @@ from mxsafe.synthesis.lef_def import (
     Wires,
 )
 
-Box = tuple[int, int, int, int]
-"""Left, lower, right and upper edge."""
+Box = tuple[int, int, int, int]  # left, lower, right and upper edge
 _CONTACT = 0.001
 """Resistance between a pin and a wire that touches it, ohm."""
 
