@@ -112,7 +112,7 @@ def _lines(layout: Layout, layer: str) -> Iterable[list[tuple[float, float]]]:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Lay out the units that are named, or all, and keep numbers and pictures."""
+    """Lay out `UNITS_LAID_OUT`, and keep numbers and pictures."""
     parser = parser_of("layout", __doc__)
     parser.add_argument("--out", type=Path, default=DOCS, help="folder, by default docs/")
     out = parser.parse_args(arguments).out

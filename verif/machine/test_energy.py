@@ -286,6 +286,24 @@ def test_tables_of_ones_own() -> None:
     assert all("; some from the table given" in told[at] for at in (1, 2))
 
 
+def test_a_whole_table_of_ones_own_leaves_nothing_assumed() -> None:
+    """One that has all but a unit does."""
+    both = {"read": 1.0, "write": 1.0}
+    own = {"dram": both, "buffers": dict.fromkeys(BUFFERS, both), "units": dict.fromkeys(UNITS, 1)}
+    told = assumptions_of(EnergyTables(own=own), replace(DEFAULT, grade="fine"))
+    assert [one.split(";")[0] for one in told[:3]] == [
+        "DRAM: 1 pJ a bit read, 1 written (the table given)",
+        "memories on the chip: the table given",
+        "a product: 1 pJ",
+    ]
+    assert told[2].endswith("; units: the table given")
+    assert [one.split(":")[0] for one in told[3:]] == ["not counted"]
+    own["units"].pop("sum")
+    told = assumptions_of(EnergyTables(own=own), DEFAULT)
+    assert told[2].endswith("; some from the table given")
+    assert told[3] == "taken for others: a sum of rows for RMS normalisation"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -142,6 +142,8 @@ def test_cells_are_turned() -> None:
 def test_a_def_is_read_as_it_was_written() -> None:
     text = write_def(LAYOUT, LAYERS)
     assert read_def(text) == LAYOUT
+    with raises(LayoutError, "the DEF has no DESIGN"):
+        read_def("")
     assert "TRACKS Y 200 DO 14 STEP 400 LAYER metal1 ;" in text
     assert "TRACKS X 300 DO 10 STEP 600 LAYER metal2 ;" in text
 

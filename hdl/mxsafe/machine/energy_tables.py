@@ -5,7 +5,7 @@ All energies are in pJ. What stands behind a number, and where it comes from, it
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
@@ -30,6 +30,7 @@ DRAMS: tuple[str, ...] = tuple(_DRAM)
 _MOST = 1e9
 """Largest energy that a table may have: a millijoule."""
 _DRAM_FIELDS = ("read", "write", "activate", "background")
+_GIVEN = "the table given"
 NODES = (65, 45, 28)
 """Processes of memories on the chip, in nm."""
 BUFFERS = (
@@ -42,6 +43,12 @@ UNITS = ("product", "arithmetic", "function", "softmax", "layer_norm", "rms_norm
 """Work whose energy is known."""
 _LIKE = {"sum": "rms_norm"}
 """Work without a netlist of its own, and the one that it is taken for."""
+_TAKEN = {
+    "sum": "a sum of rows for RMS normalisation",
+    "arithmetic": "every operation of arithmetic for one of all kinds",
+    "function": "every function for those of four",
+}
+"""Work of several kinds, or without a netlist, and what all of it is taken for."""
 GRADED = ("function", "softmax", "layer_norm", "rms_norm")
 """Work of units that are there in several grades."""
 NETLISTS: Mapping[str, Any] = {
@@ -210,23 +217,38 @@ def _name(fmt: Any) -> str:
 
 def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) -> list[str]:
     """What all energies rest on, a sentence each."""
-    dram = tables.own.get("dram")
-    source = "the table given" if dram else _DRAM[tables.dram]["source"]
+    dram, units = tables.own.get("dram"), tables.own.get("units", {})
+    source = _GIVEN if dram else _DRAM[tables.dram]["source"]
     product = unit_energy(tables, "product", configuration)
+    memories = _source(
+        f"CACTI 7, {tables.sram} nm, one port to read and one to write, without leakage",
+        _buffers_of(configuration),
+        tables.own.get("buffers", {}),
+    )
+    netlists = _source(
+        "netlists of NanGate 45 nm with activity of MiniLM, the array's at the full rate, without "
+        "wires and a clock tree",
+        _units_of(configuration),
+        units,
+    )
+    taken = [what for name, what in _TAKEN.items() if name not in units]
     return [
         f"DRAM: {dram_bit(tables, 'read'):g} pJ a bit read, {dram_bit(tables, 'write'):g} written "
         f"({source}); no row is opened more often than that says",
-        f"memories on the chip: CACTI 7, {tables.sram} nm, one port to read and one to write, "
-        "without leakage" + ("; some from the table given" if "buffers" in tables.own else ""),
-        f"a product: {product:g} pJ; units: netlists of NanGate 45 nm with "
-        "activity of MiniLM at the full rate, without wires and a clock tree"
-        + ("; some from the table given" if "units" in tables.own else ""),
-        "a sum of rows is taken for RMS normalisation, every operation of arithmetic for one "
-        "of all kinds, every function for those of four",
+        f"memories on the chip: {memories}",
+        f"a product: {product:g} pJ; units: {netlists}",
+        *([f"taken for others: {', '.join(taken)}"] if taken else []),
         *_stand_ins(tables, configuration),
         "not counted: what the host computes, leakage of memories, the clock while nothing moves, "
         "wires between units, control apart from the DRAM of descriptors",
     ]
+
+
+def _source(usual: str, names: Iterable[str], own: Mapping[str, Any]) -> str:
+    """Where energies of these names are from: the usual source, or a user's own table."""
+    if own.keys() >= {*names}:
+        return _GIVEN
+    return f"{usual}; some from {_GIVEN}" if own else usual
 
 
 def _stand_ins(tables: EnergyTables, configuration: MachineConfiguration) -> Iterator[str]:

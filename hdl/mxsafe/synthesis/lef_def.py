@@ -75,10 +75,10 @@ class Macro:
     pins: Mapping[str, Sequence[tuple[str, tuple[Point, ...]]]]
 
 
-def _found(pattern: str, text: str, what: str) -> re.Match[str]:
+def _found(pattern: str, text: str, what: str, file: str = "LEF") -> re.Match[str]:
     found = re.search(pattern, text, re.MULTILINE)
     if found is None:
-        raise LayoutError(f"the LEF has no {what}")
+        raise LayoutError(f"the {file} has no {what}")
     return found
 
 
@@ -282,8 +282,8 @@ def read_def(text: str) -> Layout:
     LayoutError
         If something is missing or not understood.
     """
-    top = _found(r"^DESIGN (\S+) ;", text, "DESIGN")[1]
-    area = _found(r"^DIEAREA \( (\S+) (\S+) \) \( (\S+) (\S+) \) ;", text, "DIEAREA")
+    top = _found(r"^DESIGN (\S+) ;", text, "DESIGN", "DEF")[1]
+    area = _found(r"^DIEAREA \( (\S+) (\S+) \) \( (\S+) (\S+) \) ;", text, "DIEAREA", "DEF")
     cells = {
         name: Placed(kind, int(x), int(y), orientation)
         for name, kind, x, y, orientation in re.findall(

@@ -17,15 +17,10 @@ Pins = dict[str, int]
 _BY_NAME = {register.name: register for register in REGISTERS}
 _BY_ADDRESS = {register.address: register for register in REGISTERS}
 _HELD = {
-    name: sum(FLAGS[name].values()) or (1 << 32) - 1
-    for name in (
-        "interrupt_enable",
-        "program_low",
-        "program_high",
-        "program_length",
-        "base_low",
-        "base_high",
-    )
+    register.name: sum(FLAGS[register.name].values()) or (1 << 32) - 1
+    for register in REGISTERS
+    # Writing to `interrupt` clears bits.
+    if register.access == "read_write" and register.name != "interrupt"
 }
 """Bits of the registers that keep what is written to them."""
 _EVENTS = [name for name in COUNTERS if name != "cycles"]
