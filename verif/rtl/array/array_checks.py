@@ -11,7 +11,7 @@ from mxsafe import model
 from mxsafe.formats import OPERAND_FORMATS, FormatSet
 from mxsafe.model.gemm import ProductArithmetic
 from mxsafe.model.window import anchors
-from verif.rtl.array.array_job import Job, Product, Result, Stall, run_products
+from verif.rtl.array.array_job import Job, Operand, Product, Result, Stall, run_products
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
 from verif.support.simulators import run_lockstep
@@ -188,21 +188,37 @@ def _products_of(
     return products
 
 
+def _bf16_operands(
+    rng: np.random.Generator, m: int, k: int, n: int, low: int, high: int
+) -> Product:
+    """A product of bfloat16 matrices with exponent fields from `low` up to `high`, and zeros."""
+    pair = []
+    for shape in ((m, k), (k, n)):
+        fields = rng.integers(low, high, shape, np.uint16) << np.uint16(7)
+        bits = rng.integers(0, 1 << 16, shape, np.uint16) & np.uint16(0x807F)
+        pair.append(np.where(rng.random(shape) < 0.1, np.uint16(0), fields | bits))
+    return pair[0], pair[1]
+
+
 def bf16_products(seed: int, count: int, size: int, deepest: int) -> list[Product]:
     """Products of bfloat16 matrices of random shapes: most of near numbers, some of any."""
     rng = np.random.default_rng(seed)
     products: list[Product] = []
     for index in range(count):
-        m, n = rng.integers(1, 2 * size + 2, 2)
+        m, n = rng.integers(1, 2 * size + 2, 2).tolist()
         k = int(rng.integers(1, deepest))
-        pair = []
-        for shape in ((m, k), (k, n)):
-            low, high = ((118, 136), (1, 90), (150, 200), (0, 256))[index % 4]
-            fields = rng.integers(low, high, shape, np.uint16) << np.uint16(7)
-            bits = rng.integers(0, 1 << 16, shape, np.uint16) & np.uint16(0x807F)
-            pair.append(np.where(rng.random(shape) < 0.1, np.uint16(0), fields | bits))
-        products.append((pair[0], pair[1]))
+        low, high = ((118, 136), (1, 90), (150, 200), (0, 256))[index % 4]
+        products.append(_bf16_operands(rng, m, k, n, low, high))
     return products
+
+
+def _operands_of(
+    module: Module, rng: np.random.Generator, m: int, k: int, n: int, block: Block
+) -> Product:
+    """A product for an array: `operands` in MXSF, or without blocks in bfloat16."""
+    if module.parameters["arithmetic"] == "bf16":
+        return _bf16_operands(rng, m, k, n, 118, 136)
+    return operands(rng, m, k, n, block)
 
 
 def _compare(module: Module, products: Sequence[Product], got: Sequence[np.ndarray]) -> None:
@@ -237,7 +253,7 @@ def check_short_tiles(simulator: str, module: Module, **options: Any) -> Result:
     """Tiles of a single beat, one after the other: each waits for the rows of the one before."""
     lanes = module.parameters["lanes"]
     rng = np.random.default_rng(11)
-    products = [operands(rng, 16, k, 16, lanes) for k in (lanes, 1, 2 * lanes)]
+    products = [_operands_of(module, rng, 16, k, 16, lanes) for k in (lanes, 1, 2 * lanes)]
     return check_products(simulator, module, products, **options)
 
 
@@ -254,7 +270,9 @@ def check_resets(
     """
     lanes = module.parameters["lanes"]
     rng = np.random.default_rng(2)
-    products = [operands(rng, 16, lanes, 16, lanes), *random_products(5, 4, 4, 40, 8)]
+    is_bf16 = module.parameters["arithmetic"] == "bf16"
+    others = bf16_products(5, 4, 4, 40) if is_bf16 else random_products(5, 4, 4, 40, 8)
+    products = [_operands_of(module, rng, 16, lanes, 16, lanes), *others]
     # Every phase of the tiles of one beat at both lengths of reset, then moments further on.
     moments = [*np.repeat(np.arange(6, 30), 2).tolist(), *rng.integers(30, 120, 8).tolist()]
     return check_products(simulator, module, products, stall=stall, resets_after=moments[::every])
@@ -264,7 +282,7 @@ def check_out_of_step(simulator: str, module: Module) -> None:
     """The first operand says where a tile ends; from a disagreement on every row is flagged."""
     p = module.parameters
     rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
-    product = operands(np.random.default_rng(4), 2 * rows, 24, 2 * columns, 8)
+    product = _operands_of(module, np.random.default_rng(4), 2 * rows, 24, 2 * columns, 8)
 
     def missing(job: Job) -> None:
         job["w_last"][np.flatnonzero(job["w_last"])[0]] = False
@@ -450,7 +468,7 @@ def check_continued_tiles(simulator: str, module: Module) -> None:
     """
     p = module.parameters
     rows, columns = p["pu_rows"] * p["rows"], p["pu_columns"] * p["columns"]
-    a, w = operands(np.random.default_rng(8), rows, 24, columns, 8)
+    a, w = _operands_of(module, np.random.default_rng(8), rows, 24, columns, 8)
     a, w = _prepared(module, a, w, [16, 8])
     begin, end = _parts(a, w, [16, 8])
 
@@ -507,7 +525,7 @@ def check_continued_tiles_with_stalls(simulator: str, module: Module) -> None:
 
     for block in (lanes, 6 * lanes):
         lengths = [block * blocks for blocks in (1, 1, 2, 1, 3, 1) * 3]
-        a, w = operands(np.random.default_rng(14), rows, sum(lengths), columns, block)
+        a, w = _operands_of(module, np.random.default_rng(14), rows, sum(lengths), columns, block)
         a, w = _prepared(module, a, w, lengths)
         parts = _parts(a, w, lengths)
         result = run_products(simulator, module, parts, stall=(0.1, 0.4), alter=without_first)
@@ -515,12 +533,12 @@ def check_continued_tiles_with_stalls(simulator: str, module: Module) -> None:
         _compare(module, so_far, result.products)
 
 
-def _prepared(
-    module: Module, a: mx.QuantizedTensor, w: mx.QuantizedTensor, lengths: Sequence[int]
-) -> Product:
+def _prepared(module: Module, a: Operand, w: Operand, lengths: Sequence[int]) -> Product:
     """Operands whose parts can go on from each other: with windows all have the same anchors."""
     if module.parameters["arithmetic"] != "window":
         return a, w
+    assert isinstance(a, mx.QuantizedTensor)
+    assert isinstance(w, mx.QuantizedTensor)
     assert isinstance(a.block, int)
     first = (np.cumsum(lengths) - lengths) // a.block  # blocks of the parts
     scales_a, scales_w = a.scales.copy(), w.scales.copy()
@@ -532,7 +550,7 @@ def _prepared(
     )
 
 
-def _parts(a: mx.QuantizedTensor, w: mx.QuantizedTensor, lengths: Sequence[int]) -> list[Product]:
+def _parts(a: Operand, w: Operand, lengths: Sequence[int]) -> list[Product]:
     """A product cut along the inner dimension, at ends of blocks."""
     ends = np.cumsum(lengths).tolist()
     return [
@@ -540,8 +558,12 @@ def _parts(a: mx.QuantizedTensor, w: mx.QuantizedTensor, lengths: Sequence[int])
     ]
 
 
-def _part(a: mx.QuantizedTensor, w: mx.QuantizedTensor, k: slice) -> Product:
-    """A stretch of whole blocks along the inner dimension."""
+def _part(a: Operand, w: Operand, k: slice) -> Product:
+    """A stretch along the inner dimension, of whole blocks where there are any."""
+    if isinstance(a, np.ndarray):
+        assert isinstance(w, np.ndarray)
+        return a[:, k], w[k]
+    assert isinstance(w, mx.QuantizedTensor)
     assert isinstance(a.block, int)
     blocks = slice(k.start // a.block, k.stop // a.block)
     return (
