@@ -51,6 +51,8 @@ class Bench:
         dut.engine_descriptor.value = noise if descriptor is None else descriptor
         dut.engine_stop.value = int(stop)
         self._results.show()
+        if stop:  # which withdraws what is offered
+            self._results.stable.forget()
         await self._step.settle()
         clock = self._step.clocks
         written = self._results.settle()
