@@ -154,18 +154,27 @@ def record(
     file : Path
         That has been recorded.
     number, of : int
+
+    Raises
+    ------
+    AssertionError
+        Tests of files fail; all other files are recorded before that.
     """
     folder.mkdir(parents=True, exist_ok=True)
     found = files or sorted(_TESTS.rglob("test_*.py"))
     left = [file for file in found if not _done(folder, file).exists()]
     with ThreadPoolExecutor(jobs) as pool:
         recorded = {pool.submit(_record, folder, file): file for file in left}
+        failed = []
         try:
             for number, ended in enumerate(as_completed(recorded), start=1):
-                ended.result()
-                yield recorded[ended], number, len(left)
+                if error := ended.exception():
+                    failed.append(str(error))
+                else:
+                    yield recorded[ended], number, len(left)
         finally:  # an interrupt leaves the others for the next time
             pool.shutdown(cancel_futures=True)
+    assert not failed, "; ".join(failed)
 
 
 def _record(folder: Path, file: Path) -> None:

@@ -340,17 +340,18 @@ def test_outputs_that_nobody_watches(tmp_path: Path, monkeypatch: pytest.MonkeyP
     ids=["stop", "fail"],
 )
 def test_recordings_that_are_interrupted_or_fail(bad: str, tmp_path: Path) -> None:
-    """They are recorded the next time; others at the same time are kept."""
+    """They are recorded the next time; others, after them too, are kept."""
     option = 'def pytest_addoption(parser): parser.addoption("--variants", action="store_true")'
     (tmp_path / "conftest.py").write_text(option)
-    texts = {"good": "def test_it() -> None: pass", "bad": bad}
+    good = "def test_it() -> None: pass"
+    texts = {"bad": bad, "good": good, "other": good}
     files = {name: tmp_path / f"test_{name}.py" for name in texts}
     for name, file in files.items():
         file.write_text(texts[name])
     folder = tmp_path / "records"
     with pytest.raises(AssertionError, match=r"bad\.py was not recorded"):
-        list(designs.record(folder, [*files.values()], jobs=2))
-    files["bad"].write_text(texts["good"])
+        list(designs.record(folder, [*files.values()]))
+    files["bad"].write_text(good)
     again = [file for file, _, _ in designs.record(folder, [*files.values()], jobs=2)]
     assert again == [files["bad"]]
     assert list(designs.record(folder, [*files.values()])) == []
