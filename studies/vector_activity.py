@@ -168,6 +168,15 @@ def _replayed(unit: RowReplay, module: Module) -> Rows:
     )
 
 
+def _user(module: Module, beats: int, fields: Mapping[str, int]) -> Job:
+    """The same fields beside every beat, others 0; nothing where a unit has no choice."""
+    port = module.ports.get("s_axis_tuser")
+    if port is None:
+        return {}
+    values = [fields.get(name, 0) for name, _, _ in port.fields]
+    return {"s_axis_tuser": port.join(np.tile(np.array(values, np.int64), (beats, 1)))}
+
+
 def _multiples(unit: VectorArithmetic, module: Module) -> Rows:
     """The states of a token times the attention's scale, plus those of the next, or another."""
     config = unit.config
@@ -175,14 +184,11 @@ def _multiples(unit: VectorArithmetic, module: Module) -> Rows:
     factor = int(np.float32(minilm.load_vectors().scale).view(np.uint32))
     operation = "axpy" if "axpy" in config.operations else config.operations[0]
     values = {"operation": config.operations.index(operation), "factor": factor}
-    fields = [values.get(name, 0) for name, _, _ in module.ports["s_axis_tuser"].fields]
     return Rows(
         job={
             "s_axis_tdata": _words(states, config.lanes),
             **_last(module, len(states) // beats, beats),
-            "s_axis_tuser": module.ports["s_axis_tuser"].join(
-                np.tile(np.array(fields, np.int64), (len(states), 1))
-            ),
+            **_user(module, len(states), values),
             "s_axis_operand_tdata": _words(others, config.lanes),
         },
         # A unit takes an addend a few cycles after the beat that it is added to.
@@ -196,15 +202,12 @@ def _gelu(unit: VectorFunction, module: Module) -> Rows:
     config = unit.config.lanes
     values = minilm.load_vectors().preactivations.reshape(-1, config.width)
     values = values[: _ROWS * _LEAST // 2]
-    fields = {"function": config.names.index("gelu" if "gelu" in config.names else config.names[0])}
+    function = config.names.index("gelu" if "gelu" in config.names else config.names[0])
     job = {
         "s_axis_tdata": _words(values, config.width),
         **_last(module, 2 * len(values) // _LEAST, _LEAST // 2),
+        **_user(module, len(values), {"function": function}),
     }
-    if "s_axis_tuser" in module.ports:
-        port = module.ports["s_axis_tuser"]
-        user = [fields.get(name, 0) for name, _, _ in port.fields]
-        job["s_axis_tuser"] = port.join(np.tile(np.array(user, np.int64), (len(values), 1)))
     return Rows(job=job, numbers=config.width)
 
 

@@ -90,6 +90,10 @@ UNITS: dict[str, tuple[Case | Unit[Any], Callable[[int], Floats]]] = {
     ),
     "layer_norm": (Case(name="x", unit="layer_norm", options={"lanes": 2, "depth": 64}), normal),
     "vector_arithmetic": (Case(name="x", unit="vector_arithmetic", options={"lanes": 2}), sums),
+    "vector_arithmetic of one operation": (
+        Case(name="x", unit="vector_arithmetic", options={"lanes": 2, "operations": "add"}),
+        lambda lanes: axpy(np.float32(1), DATA.hidden[:-1], DATA.hidden[1:]),
+    ),
     "vector_function": (
         VectorFunction(lanes=ActivationConfiguration(functions="relu+gelu", width=2)),
         gelus,

@@ -427,7 +427,7 @@ def test_power_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     first, *tail = str(error.value).splitlines()
     assert first.startswith("one lane on nangate45, power of area: python ended with code 1, log ")
     assert tail[-1].startswith("power: dot[")
-    assert " of the netlist differs from that of the Verilog in clock " in tail[-1]
+    assert " of the netlist differs from that of the Verilog in cycle " in tail[-1]
     assert switching.SETTLED < 0.05
 
 
