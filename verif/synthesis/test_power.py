@@ -18,6 +18,7 @@ from mxsafe.synthesis.power import Power, Stimulus, compare_outputs, read_stimul
 from mxsafe.synthesis.run import synthesise
 from mxsafe.synthesis.switching import Changes, PowerError, read_changes, sum_energies
 from mxsafe.synthesis.technologies import TECHNOLOGIES, Design, Nangate45, Recipe, SynthesisError
+from mxsafe.synthesis.vectorless import ACTIVITIES
 from studies.activity import stimulus
 from verif.support.tests import raises
 from verif.synthesis.cells import LIBRARY, NETLIST
@@ -288,6 +289,7 @@ FOUND: dict[str, Any] = {
     "nets": 10,
     "changes_per_net": 0.5,
     "outputs_compared": 96,
+    "vectorless": {"vectorless": {"0.1": 1.23456}, "vectorless_gates_open": {"0.1": 2}},
 }
 
 
@@ -298,6 +300,8 @@ def test_the_report_is_read() -> None:
     assert numbers["clock"]["clocks"] == 96
     assert numbers["clock"]["standard_error"] == round(1 / 12**0.5 / 3.5, 6)  # of 3, 3, 4 and 4
     assert numbers["sequential"] == {"internal_pj": 1.0, "switching_pj": 0.5, "leakage_pj": 0.25}
+    assert numbers["vectorless"] == {"0.1": 1.2346}
+    assert numbers["vectorless_gates_open"] == {"0.1": 2.0}
     for text, message in {
         "": "no energies of unit in: ''",
         "{}": "no energies of unit in: '{}'",
@@ -393,6 +397,10 @@ def test_power_of_a_real_unit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ]
     assert figures["mac_pj"] == pytest.approx(sum(parts), abs=1e-3)
     assert figures["clock"]["outputs_compared"] == len(given.rows["a"]) - given.skipped
+    # Without operands and glitches it takes less, and more the more changes are supposed.
+    for supposed in ("vectorless", "vectorless_gates_open"):
+        least, more = (figures[supposed][str(activity)] for activity in ACTIVITIES)
+        assert 0.0 < least < more < figures["mac_pj"]
     lines.clear()
     assert run(given) == busy
     assert lines == ["1 of 1 jobs done before"] * 2

@@ -19,7 +19,12 @@ the clock tree, memories, and the energy that drives the unit's inputs. The cloc
 corner typical, 25 degrees, 1.1 V.
 
 OpenSTA's own `report_power` is not used: version 2.0.17 reads no activities, replaces those set for
-pins inside a design by estimates, and takes every gated clock for a running one.
+pins inside a design by estimates, and takes every gated clock for a running one. Where a clock gate
+drives registers without a clock tree, it extrapolates their transition times to nanoseconds and the
+library's energies with them: ten times that of an edge in its tables, at whose border we stay.
+
+What tools say that know no operands stands beside, of the same netlist, cells and loads
+(`mxsafe.synthesis.vectorless`).
 """
 
 import hashlib
@@ -37,7 +42,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mxsafe.synthesis import gates, liberty, memories, parasitics, switching
+from mxsafe.synthesis import gates, liberty, memories, parasitics, switching, vectorless
 from mxsafe.synthesis.memories import Macro, read_macros
 from mxsafe.synthesis.switching import SETTLED, Bits, PowerError
 from mxsafe.synthesis.technologies import (
@@ -408,7 +413,8 @@ class Power:
             "period": self.period,
         }
         macros = read_macros(self._macros or "[]")
-        modules = (gates, liberty, memories, parasitics, switching, sys.modules[__name__])
+        own_module = sys.modules[__name__]
+        modules = (gates, liberty, memories, parasitics, switching, vectorless, own_module)
         code = b"".join(Path(str(module.__file__)).read_bytes() for module in modules)
         own = ("-m", "mxsafe.synthesis.power")
         sources = sorted(design.sources)
@@ -447,7 +453,8 @@ class Power:
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
         """Energies of a cycle, pJ: of registers (with clock gates and clock pins) and of logic.
 
-        And of a result, where the stimulus says how many come out.
+        And of a result, where the stimulus says how many come out; and of a cycle by activity, if
+        nothing is simulated, with clock gates that are open in half of the cycles or in all.
         """
         try:
             found = json.loads(results["power.json"])
@@ -458,6 +465,10 @@ class Power:
             of_clocks = [float(energy) for energy in found["of_clocks"]]
             clocks, nets = len(of_clocks), int(found["nets"])
             changes, checked = float(found["changes_per_net"]), int(found["outputs_compared"])
+            supposed: dict[str, Numbers] = {
+                name: {activity: round(float(energy), 4) for activity, energy in of.items()}
+                for name, of in found["vectorless"].items()
+            }
         except (ValueError, KeyError, TypeError):
             raise SynthesisError(
                 f"no energies of {design.top} in: {results['power.json'][:200]!r}"
@@ -471,6 +482,7 @@ class Power:
             name: {f"{kind}_pj": round(value, 4) for kind, value in part.items()}
             for name, part in parts.items()
         }
+        numbers |= supposed
         numbers["clock"] = {
             "total_pj": round(total, 4),
             "period_ns": self.period,
@@ -543,16 +555,23 @@ def _sum(folder: Path) -> None:
         if name not in given
         for bit in range(width)
     ]
+    wires = parasitics.read_loads((folder / "wires.spef").read_text())
     sums = switching.sum_energies(
-        instances,
-        cells,
-        changes,
-        inputs,
-        slews,
-        outputs=outputs,
-        load=LOAD_FF,
-        wires=parasitics.read_loads((folder / "wires.spef").read_text()),
+        instances, cells, changes, inputs, slews, outputs=outputs, load=LOAD_FF, wires=wires
     )
+    supposed = {
+        name: vectorless.vectorless_energies(
+            instances,
+            cells,
+            slews,
+            gates_open=gates_open,
+            period=period,
+            outputs=outputs,
+            load=LOAD_FF,
+            wires=wires,
+        )
+        for name, gates_open in (("vectorless", False), ("vectorless_gates_open", True))
+    }
     changed = (changes.rises.sum() + changes.falls.sum()) / changes.rises.size
     report = {
         "sums": {
@@ -570,6 +589,10 @@ def _sum(folder: Path) -> None:
         "nets": len(changes.names),
         "changes_per_net": changed,
         "outputs_compared": compared,
+        "vectorless": {
+            name: dict(zip(map(str, vectorless.ACTIVITIES), energies, strict=True))
+            for name, energies in supposed.items()
+        },
     }
     (folder / "power.json").write_text(json.dumps(report))
 

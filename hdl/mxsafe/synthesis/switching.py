@@ -1,5 +1,6 @@
 """Energies of a gate-level simulation: changes counted from its record, and what each costs."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
@@ -166,8 +167,87 @@ def _when(condition: str | None, state: Mapping[str, Bits]) -> Bits | bool:
     return holds
 
 
-class _Netlist:
-    """Properties of every net and cell, to look energies up."""
+Times = Counts | Energies
+"""How often something happens in each cycle: a number, or the mean of it."""
+
+
+class Nets(ABC):
+    """What energies of changes depend on: loads and transition times, and what nets do.
+
+    Parameters
+    ----------
+    instances, cells, slews, outputs, load, wires
+        As for `sum_energies`.
+    cycles : int
+        How many are looked at.
+    """
+
+    def __init__(
+        self,
+        instances: Sequence[Instance],
+        cells: Mapping[str, Cell],
+        slews: Mapping[str, tuple[float, float]],
+        *,
+        outputs: Sequence[str],
+        load: float,
+        wires: Mapping[str, float],
+        cycles: int,
+    ) -> None:
+        self.instances, self.cells, self.slews, self.cycles = instances, cells, slews, cycles
+        self.loads: dict[str, float] = {}
+        for instance in instances:
+            for pin, net in instance.pins.items():
+                known = cells[instance.kind].pins[pin]
+                if known.direction != "output":
+                    self.loads[net] = self.loads.get(net, 0.0) + known.capacitance
+        for net in outputs:
+            self.loads[net] = self.loads.get(net, 0.0) + load
+        for net in self.loads:
+            self.loads[net] += wires.get(net.lstrip("\\"), 0.0)
+
+    @abstractmethod
+    def look_at(self, instance: Instance) -> None:
+        """Be asked about nets of this instance from now on."""
+
+    @abstractmethod
+    def before(self, net: str, edge: str) -> Bits:
+        """Values of a net just before each rising or falling edge of the clock."""
+
+    @abstractmethod
+    def counts(self, net: str) -> tuple[Times, Times]:
+        """Rises and falls of a net in each cycle."""
+
+    def sums(self) -> dict[str, Sums]:
+        """Energies of every cycle: of registers (with clock gates and clock pins) and of logic."""
+        sums = {
+            name: Sums(np.zeros(self.cycles), np.zeros(self.cycles))
+            for name in ("sequential", "combinational")
+        }
+        for instance in self.instances:
+            self.look_at(instance)
+            cell = self.cells[instance.kind]
+            part = sums["sequential" if cell.is_sequential else "combinational"]
+            part.leakage += cell.leakage
+            if cell.is_sequential:
+                part.internal += _sequential_energy(self, instance, cell)
+            for pin in cell.outputs:
+                net = instance.pins.get(pin)
+                if not net:
+                    continue
+                if not cell.is_sequential:
+                    part.internal += _combinational_energy(self, instance, pin, cell.pins[pin])
+                part.switching += self._charge(net)
+        sums["sequential"].switching += self._charge("clk")
+        return sums
+
+    def _charge(self, net: str) -> Energies:
+        """Energy of charging and discharging what a net drives, fJ."""
+        rises, falls = self.counts(net)
+        return 0.5 * self.loads.get(net, 0.0) * VOLTS**2 * (rises + falls)
+
+
+class _Recorded(Nets):
+    """Nets of a netlist that was simulated, whose inputs have these values."""
 
     def __init__(
         self,
@@ -176,35 +256,39 @@ class _Netlist:
         changes: Changes,
         inputs: Mapping[str, Bits],
         slews: Mapping[str, tuple[float, float]],
+        *,
         outputs: Sequence[str],
         load: float,
         wires: Mapping[str, float],
     ) -> None:
-        self.cells, self.changes, self.slews = cells, changes, slews
-        self.column = {name: place for place, name in enumerate(changes.names)}
-        self.driver: dict[str, int] = {}
-        self.loads: dict[str, float] = {}
-        for instance in instances:
-            for pin, net in instance.pins.items():
-                known = cells[instance.kind].pins[pin]
-                if known.direction == "output":
-                    if net:
-                        self.driver[net] = self.column[instance.name.lstrip("\\"), pin]
-                else:
-                    self.loads[net] = self.loads.get(net, 0.0) + known.capacitance
-        for net in outputs:
-            self.loads[net] = self.loads.get(net, 0.0) + load
-        for net in self.loads:
-            self.loads[net] += wires.get(net.lstrip("\\"), 0.0)
+        super().__init__(
+            instances,
+            cells,
+            slews,
+            outputs=outputs,
+            load=load,
+            wires=wires,
+            cycles=len(changes.rises),
+        )
+        self.changes = changes
+        column = {name: place for place, name in enumerate(changes.names)}
+        self.driver = {
+            net: column[instance.name.lstrip("\\"), pin]
+            for instance in instances
+            for pin in cells[instance.kind].outputs
+            if (net := instance.pins.get(pin))
+        }
         self.given = {
             f"{name}[{bit}]" if bits.shape[1] > 1 else name: bits[:, bit]
             for name, bits in inputs.items()
             for bit in range(bits.shape[1])
         }
 
+    def look_at(self, instance: Instance) -> None:
+        """Be asked about nets of this instance from now on; all are known already."""
+
     def before(self, net: str, edge: str) -> Bits:
         """Values of a net just before each rising or falling edge of the clock."""
-        clocks = len(self.changes.rises)
         if net in self.driver:
             seen = self.changes.before_rise if edge == "rise" else self.changes.before_fall
             return seen[:, self.driver[net]]
@@ -212,30 +296,29 @@ class _Netlist:
             late = self.given[net]
             return late[:-1] if edge == "rise" else late[1:]
         if net == "clk":
-            return np.full(clocks, edge == "fall")
-        return np.full(clocks, net.endswith("1"))
+            return np.full(self.cycles, edge == "fall")
+        return np.full(self.cycles, net.endswith("1"))
 
-    def counts(self, net: str) -> tuple[Counts, Counts]:
+    def counts(self, net: str) -> tuple[Times, Times]:
         """Rises and falls of a net in each cycle."""
         if net in self.driver:
             place = self.driver[net]
             return self.changes.rises[:, place], self.changes.falls[:, place]
-        clocks = len(self.changes.rises)
         if net in self.given:
             bits = self.given[net]
             return (bits[1:] & ~bits[:-1]).astype(np.int32), (~bits[1:] & bits[:-1]).astype(
                 np.int32
             )
-        beats = np.full(clocks, int(net == "clk"), np.int32)
+        beats = np.full(self.cycles, int(net == "clk"), np.int32)
         return beats, beats
 
 
-def _sequential_energy(netlist: _Netlist, instance: Instance, cell: Cell) -> Energies:
+def _sequential_energy(nets: Nets, instance: Instance, cell: Cell) -> Energies:
     """Energy inside a register or clock gate in every cycle, fJ."""
-    total = np.zeros(len(netlist.changes.rises))
+    total = np.zeros(nets.cycles)
     states = {
         edge: {
-            pin: netlist.before(net, edge)
+            pin: nets.before(net, edge)
             for pin, net in instance.pins.items()
             if net and cell.pins[pin].direction != "internal"
         }
@@ -246,11 +329,11 @@ def _sequential_energy(netlist: _Netlist, instance: Instance, cell: Cell) -> Ene
         if not net:
             continue
         known = cell.pins[pin]
-        rises, falls = netlist.counts(net)
+        rises, falls = nets.counts(net)
         energies = [e for e in known.energies if e.related in (None, pin, clock)]
         clocked = pin == clock or known.direction == "output"
-        load = netlist.loads.get(net, 0.0) if known.direction == "output" else 0.0
-        slew = netlist.slews.get(
+        load = nets.loads.get(net, 0.0) if known.direction == "output" else 0.0
+        slew = nets.slews.get(
             f"{instance.name.lstrip(chr(92))}/{clock if clocked else pin}", (0.0, 0.0)
         )
         for energy in energies:
@@ -263,7 +346,7 @@ def _sequential_energy(netlist: _Netlist, instance: Instance, cell: Cell) -> Ene
                 total += energy.fall.at(slew[1], load) * (falls * _when(energy.when, states[edge]))
             else:
                 # Data change after the edge, in either half of the clock, most while it is high.
-                state = {**states["fall"], clock: np.ones(len(rises), bool)}
+                state = {**states["fall"], clock: np.ones(nets.cycles, bool)}
                 holds = _when(energy.when, state)
                 total += energy.rise.at(slew[0], load) * (rises * holds)
                 total += energy.fall.at(slew[1], load) * (falls * holds)
@@ -283,12 +366,12 @@ def _mean(
     return sum(values) / len(values)
 
 
-def _combinational_energy(netlist: _Netlist, instance: Instance, pin: str, known: Pin) -> Energies:
+def _combinational_energy(nets: Nets, instance: Instance, pin: str, known: Pin) -> Energies:
     net = instance.pins[pin]
-    rises, falls = netlist.counts(net)
+    rises, falls = nets.counts(net)
     name = instance.name.lstrip("\\")
-    slews = [netlist.slews.get(f"{name}/{e.related}", (0.0, 0.0)) for e in known.energies]
-    load = netlist.loads.get(net, 0.0)
+    slews = [nets.slews.get(f"{name}/{e.related}", (0.0, 0.0)) for e in known.energies]
+    load = nets.loads.get(net, 0.0)
     return rises * _mean(known.energies, "rise", slews, load) + falls * _mean(
         known.energies, "fall", slews, load
     )
@@ -324,24 +407,6 @@ def sum_energies(
     wires : Mapping, optional
         Capacitances of the wires of nets, whose names have no backslash, fF.
     """
-    netlist = _Netlist(instances, cells, changes, inputs, slews, outputs, load, wires or {})
-    clocks = len(changes.rises)
-    sums = {
-        name: Sums(np.zeros(clocks), np.zeros(clocks)) for name in ("sequential", "combinational")
-    }
-    for instance in instances:
-        cell = cells[instance.kind]
-        part = sums["sequential" if cell.is_sequential else "combinational"]
-        part.leakage += cell.leakage
-        if cell.is_sequential:
-            part.internal += _sequential_energy(netlist, instance, cell)
-        for pin in cell.outputs:
-            net = instance.pins.get(pin)
-            if not net:
-                continue
-            if not cell.is_sequential:
-                part.internal += _combinational_energy(netlist, instance, pin, cell.pins[pin])
-            rises, falls = netlist.counts(net)
-            part.switching += 0.5 * netlist.loads.get(net, 0.0) * VOLTS**2 * (rises + falls)
-    sums["sequential"].switching += netlist.loads.get("clk", 0.0) * VOLTS**2
-    return sums
+    return _Recorded(
+        instances, cells, changes, inputs, slews, outputs=outputs, load=load, wires=wires or {}
+    ).sums()
