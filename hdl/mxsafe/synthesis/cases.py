@@ -261,8 +261,11 @@ CARRY_SAVE: tuple[Case, ...] = tuple(
         accumulators=lanes // 4,
         carry_save=True,
     )
-    for name, unit in (("pu_exact", "pu_exact"), (_EXACT_ARRAY, "sta_exact"))
-    for lanes in (4, 8)
+    for name, unit, lane_counts in (
+        ("pu_exact", "pu_exact", (4, 8, 16)),
+        (_EXACT_ARRAY, "sta_exact", (4, 8)),
+    )
+    for lanes in lane_counts
 )
 """Sub-matrix units and arrays that take less energy, synthesised by name too."""
 
