@@ -9,13 +9,15 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
-from mxsafe.synthesis.technologies import Nangate45, SynthesisError
+from mxsafe.synthesis.technologies import TECHNOLOGIES, StandardCells, SynthesisError
 
-FO4_PS = 25.8
-"""Result of `measure` in NanGate 45 nm, typical corner, for pages."""
-_CELL = "INV_X1"
+FO4_PS: Mapping[str, float] = {"nangate45": 25.8, "osu018": 99.2}
+"""Results of `measure` by technology, typical corners, for pages."""
+_INVERTERS = {"nangate45": ("INV_X1", "ZN"), "osu018": ("INVX1", "Y")}
+"""The smallest inverters and their outputs; their inputs are ``A``."""
 _LENGTH = 16
 _SCRIPT = """\
 read_liberty {library}
@@ -28,24 +30,25 @@ report_checks -digits 6
 """
 
 
-def chain() -> str:
+def chain(technology: str) -> str:
     """Verilog of inverters one after the other, each of which drives three others besides."""
+    cell, output = _INVERTERS[technology]
     lines = ["module chain (input a, output y);"]
     net = "a"
     for number in range(_LENGTH):
         following = "y" if number == _LENGTH - 1 else f"net_{number}"
         if following.startswith("net"):
             lines.append(f"  wire {following};")
-        lines.append(f"  {_CELL} inverter_{number} (.A({net}), .ZN({following}));")
+        lines.append(f"  {cell} inverter_{number} (.A({net}), .{output}({following}));")
         for load in range(3):
             open_ = f"open_{number}_{load}"
             lines.append(f"  wire {open_};")
-            lines.append(f"  {_CELL} load_{number}_{load} (.A({following}), .ZN({open_}));")
+            lines.append(f"  {cell} load_{number}_{load} (.A({following}), .{output}({open_}));")
         net = following
     return "\n".join([*lines, "endmodule", ""])
 
 
-def measure() -> float:
+def measure(technology: str) -> float:
     """The delay of an inverter in the middle of the chain, ps.
 
     Raises
@@ -53,18 +56,19 @@ def measure() -> float:
     SynthesisError
         If the library or OpenSTA is not installed, or OpenSTA reports no such path.
     """
-    technology = Nangate45()
-    technology.check()
-    library = technology.library()
+    flow = TECHNOLOGIES[technology]
+    assert isinstance(flow, StandardCells)
+    flow.check()
+    library = flow.library()
     with tempfile.TemporaryDirectory() as folder:
-        Path(folder, "chain.v").write_text(chain())
+        Path(folder, "chain.v").write_text(chain(technology))
         Path(folder, "chain.tcl").write_text(_SCRIPT.format(library=library))
         run = subprocess.run(
             ["sta", "-exit", "chain.tcl"], cwd=folder, capture_output=True, text=True, check=False
         )
     delays = {
         int(number): float(delay)
-        for delay, number in re.findall(r"([\d.]+) +[\d.]+ [v^] inverter_(\d+)/ZN", run.stdout)
+        for delay, number in re.findall(r"([\d.]+) +[\d.]+ [v^] inverter_(\d+)/", run.stdout)
     }
     if len(delays) != _LENGTH:
         raise SynthesisError(f"sta reported no path through the inverters:\n{run.stdout[-500:]}")
@@ -74,6 +78,7 @@ def measure() -> float:
 
 if __name__ == "__main__":
     try:
-        print(f"an inverter that drives four like it takes {measure():.1f} ps")
+        for name in FO4_PS:
+            print(f"{name}: an inverter that drives four like it takes {measure(name):.1f} ps")
     except SynthesisError as error:
         sys.exit(f"fan_out_of_four: {error}")

@@ -359,7 +359,7 @@ def values() -> dict[str, Any]:
         "ecp5_clock": _ecp5_clock,
         "verdict": verdict,
         "margins": margins(synthesis),
-        "fo4": FO4_PS / 1000,
+        "fo4": FO4_PS["nangate45"] / 1000,
         "slower": _SLOWER,
         "points": found,
         "both": [

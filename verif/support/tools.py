@@ -9,11 +9,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 
+from mxsafe.synthesis.technologies import Osu018
 from verif.support.simulators import SIMULATORS, missing_tools
 from verif.verilog.linters import DISTRIBUTED
 
 _PACKAGES = {
+    str(Osu018.folder): "qflow-tech-osu018",
     "iverilog": "iverilog",
     "vvp": "iverilog",
     "g++": "g++",
@@ -31,16 +34,18 @@ def _missing_for_tests() -> dict[str, list[str]]:
     return {what: programs for what, programs in missing.items() if programs}
 
 
-_FOR_SYNTHESIS = {"areas and times on nangate45": ["sta"], "power": ["iverilog", "vvp"]}
-_FOR_LAYOUT = {**_FOR_SYNTHESIS, "layouts": ["graywolf", "qrouter"]}
+_ON_NANGATE45 = {"areas and times on nangate45": ["sta"], "power": ["iverilog", "vvp"]}
+_FOR_SYNTHESIS = {**_ON_NANGATE45, "those on osu018": ["sta", str(Osu018.folder)]}
+_FOR_LAYOUT = {**_ON_NANGATE45, "layouts": ["graywolf", "qrouter"]}
 
 
 def _missing_of(needed: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Programs and folders that are not there, by what needs them."""
     missing = {
-        what: [program for program in programs if shutil.which(program) is None]
-        for what, programs in needed.items()
+        what: [one for one in those if shutil.which(one) is None and not Path(one).is_dir()]
+        for what, those in needed.items()
     }
-    return {what: programs for what, programs in missing.items() if programs}
+    return {what: those for what, those in missing.items() if those}
 
 
 _PURPOSES: dict[str, tuple[Callable[[], dict[str, list[str]]], str]] = {

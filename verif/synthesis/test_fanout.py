@@ -6,7 +6,7 @@ import pytest
 
 from mxsafe.synthesis.fanout import add_trees
 
-CELL = "BUF_X4"
+CELL, OUTPUT = "BUF", "Y"
 
 
 def netlist(pins: int) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def loads(module: dict[str, Any]) -> dict[int, int]:
 def root(module: dict[str, Any], bit: int) -> int:
     """Where a net comes from, through buffers."""
     above = {
-        cell["connections"]["Z"][0]: cell["connections"]["A"][0]
+        cell["connections"][OUTPUT][0]: cell["connections"]["A"][0]
         for cell in module["cells"].values()
         if cell["type"] == CELL
     }
@@ -51,7 +51,7 @@ def root(module: dict[str, Any], bit: int) -> int:
 @pytest.mark.parametrize("pins", [1, 4, 5, 24, 25, 100, 700])
 def test_trees(pins: int, inside: bool) -> None:
     module = netlist(pins)
-    added = add_trees(module, 24, CELL, inside=inside)
+    added = add_trees(module, 24, CELL, OUTPUT, inside=inside)
     assert len(module["cells"]) == pins + added
     found = loads(module)
     assert max(found.values()) <= 24
@@ -60,3 +60,13 @@ def test_trees(pins: int, inside: bool) -> None:
     assert {root(module, gate["connections"]["A"][0]) for gate in gates} == {2}
     few = pins <= (4 if inside else 24)
     assert (added == 0) == few
+
+
+@pytest.mark.parametrize("pin", ["CK", "CLK"])
+def test_clocks_have_no_trees(pin: str) -> None:
+    module = netlist(100)
+    for number in range(100):
+        gate = module["cells"][f"gate_{number}"]
+        gate["port_directions"] = {pin: "input", "D": "input"}
+        gate["connections"] = {pin: [2], "D": [1000 + number]}
+    assert add_trees(module, 24, CELL, OUTPUT) == 0

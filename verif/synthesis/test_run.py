@@ -30,6 +30,7 @@ from mxsafe.synthesis.cases import (
     FPGA,
     MACHINE,
     MORE_LANES,
+    SECOND,
     STANDARD,
     Case,
     macs,
@@ -45,6 +46,7 @@ from mxsafe.synthesis.technologies import (
     check_log,
     command,
     read_library_area,
+    with_areas_of,
 )
 from studies.pages import DOCS
 from studies.pages.synthesis import LIMITS, limits
@@ -247,7 +249,7 @@ def test_the_standard_configurations_can_be_built() -> None:
     assert {found[name] for name in found if name.startswith("pu")} == {16}
     assert found["sta_exact 4x4x4x4"] == 256
     assert {found[name] for name in found if "norm" in name or "softmax" in name} == {None}
-    chosen = {technology for c in (*STANDARD, *FPGA) for technology in c.technologies}
+    chosen = {technology for c in (*STANDARD, *FPGA, *SECOND) for technology in c.technologies}
     assert chosen == set(TECHNOLOGIES)
 
 
@@ -510,6 +512,84 @@ def test_full_adders_are_cells(bits: int) -> None:
     assert "full_adder_cells.v" not in files
 
 
+LEF = """\
+MACRO NAND2X1
+  CLASS CORE ;
+  SIZE 2.400 BY 10.000 ;
+END NAND2X1
+MACRO LATCH
+  SIZE 5.6 BY 10 ;
+END LATCH
+"""
+LIBERTY = """\
+library(small) {
+cell (NAND2X1) {
+area : 24;
+  pin(Y) { }
+}
+cell (LATCH) {
+area : 0;
+  cell_leakage_power : 0.103166;
+}
+}
+"""
+
+
+def test_areas_of_osu018_are_those_of_its_cells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    osu = TECHNOLOGIES["osu018"]
+    monkeypatch.setattr(technologies.Osu018, "folder", tmp_path)
+    for suffix, text in (("lib", LIBERTY), ("lef", LEF)):
+        with raises(
+            SynthesisError,
+            "osu018 needs the cell library in the Debian package qflow-tech-osu018: install it",
+        ):
+            osu.check()
+        (tmp_path / f"osu018_stdcells.{suffix}").write_text(text)
+    files = osu.recipe(DESIGN).files
+    assert files["stdcells.lib"] == LIBERTY.replace("area : 0", "area : 56")
+    with raises(SynthesisError, "LEF has no size of the cell LATCH"):
+        with_areas_of(LIBERTY, LEF.split("MACRO LATCH")[0])
+    with raises(SynthesisError, "the library has 2 cells, but 1 with an area"):
+        with_areas_of(LIBERTY.replace("area : 0", "leakage : 0"), LEF)
+    # No cell of the other library, nor a clock gate; OpenSTA counts in pF, ABC in fF.
+    (design,) = synthesis._designs([FullAdders(bits=2)], None)
+    recipe = osu.recipe(design)
+    texts = {name: text for name, text in recipe.files.items() if name not in design.sources}
+    assert not re.search(r"\w_X\d\b|clockgate", "".join(texts.values()))
+    assert (
+        "FAX1 cells [1:0] (.A(a), .B(b), .C(c), .YS(sums), .YC(carries));"
+        in (texts["full_adder_cells.v"])
+    )
+    assert "set_load 0.03 [all_outputs]\n" in texts["area.tcl"]
+    assert texts["constraints"] == "set_driving_cell BUFX2\nset_load 30.0 [all_outputs]\n"
+    assert recipe.copies == {}
+
+
+@pytest.mark.full
+@pytest.mark.yosys
+def test_gates_of_real_units_in_osu018(tmp_path: Path) -> None:
+    """Registers are those of an FPGA, where an enable needs nothing, and multiplexers."""
+    osu = TECHNOLOGIES["osu018"]
+    try:
+        osu.check()
+    except SynthesisError as error:
+        pytest.skip(str(error))
+    chosen = replace(ONE_LANE, technologies=("osu018", "ice40"))
+    found = synthesise([chosen], jobs=1, scratch=tmp_path)
+    flip_flops = numbers(found, "one lane", "ice40")["luts"]["ffs"]
+    library = technologies.Osu018()._library_text()
+    share = read_library_area(library, "DFFPOSX1") / read_library_area(library, "NAND2X1")
+    mac = numbers(found, "one lane", "osu018")
+    for variant in mac.values():
+        assert variant["sequential_ge"] == pytest.approx(flip_flops * share, abs=0.06)
+        assert 1.0 < variant["delay_ns"] < 10.0
+        assert variant["end"].startswith("dot[")
+    assert mac["area"]["ge"] < mac["timing"]["ge"]
+    assert mac["area"]["delay_ns"] > mac["timing"]["delay_ns"]
+
+
 @pytest.mark.full
 @pytest.mark.yosys
 @pytest.mark.usefixtures("nangate45")
@@ -631,7 +711,8 @@ def test_a_file_that_is_not_written_is_an_error(
 
 def test_errors_of_the_library() -> None:
     with raises(
-        ValueError, "technology must be one of nangate45, ecp5, ice40, gowin, xilinx, not 'asic'"
+        ValueError,
+        "technology must be one of nangate45, osu018, ecp5, ice40, gowin, xilinx, not 'asic'",
     ):
         synthesise([replace(DECODER, technologies=("asic",))])
     with raises(ValueError, "technologies must be among those of the units, not ['asic']"):
@@ -667,7 +748,7 @@ COMMITTED = load()
 def test_the_committed_results_are_those_of_the_cases() -> None:
     standard, named = (
         {(c.name, c.formats, technology) for c in cases for technology in c.technologies}
-        for cases in (STANDARD, (*MACHINE, *MORE_LANES, *CARRY_SAVE, *BF16))
+        for cases in (STANDARD, (*MACHINE, *MORE_LANES, *CARRY_SAVE, *BF16, *SECOND))
     )
     found = {(r["configuration"], r["format"], r["technology"]) for r in COMMITTED["results"]}
     assert standard <= found <= standard | named
@@ -747,6 +828,13 @@ def test_tables_for_pages_and_terminals() -> None:
             assert f"| {' | '.join(row)} |" in page
             assert all(cell in terminal for cell in row)
     assert synthesis_report.tables({"results": []}) == synthesis_report.text({"results": []}) == ""
+
+
+def test_every_library_is_named_with_its_digest() -> None:
+    tools = {"library": "One", "library_sha256": "a" * 64, "sta": "2"}
+    tools |= {"library_two": "Two", "library_two_sha256": "b" * 64}
+    named = synthesis_report.tools_line({"tools": tools})
+    assert named == "sta 2, One (sha256 aaaaaaaaaaaa...), Two (sha256 bbbbbbbbbbbb...)"
 
 
 def test_figures_of_others_stand_beside() -> None:
@@ -831,6 +919,7 @@ def test_standard_configurations_are_chosen_by_name() -> None:
         MORE_LANES
     )
     assert select(names=["*, carry-save sums"]) == list(CARRY_SAVE)
+    assert select(names=["*, in osu018"]) == list(SECOND)
     assert {
         c for case in select(names=["decoder"], technologies=["ecp5"]) for c in case.technologies
     } == {"ecp5"}

@@ -331,7 +331,25 @@ BF16: tuple[Case, ...] = (
 parts in which scales are missing; synthesised by name too."""
 
 
-_NAMED = (*MACHINE, *MORE_LANES, *CARRY_SAVE, *FPGA, *BF16)
+_SECOND = {
+    "safe_mac, 3 stages": "safe_mac, 3 stages",
+    "safe_mac_exact, 2 stages": "safe_mac_exact, 2 stages",
+    "pu_exact, 1 accumulator": "pu_exact, 1 accumulator",
+    "pu": "pu",
+    "activation of four functions, 1 lane": "activation of four functions, 1 lane",
+    "accelerator, functions": "functions of a machine",
+}
+IN_SECOND = ", in osu018"
+"""What names of `SECOND` end with."""
+SECOND: tuple[Case, ...] = tuple(
+    replace(case, name=f"{_SECOND[case.name]}{IN_SECOND}", technologies=("osu018",))
+    for case in (*STANDARD, *MACHINE)
+    if case.name in _SECOND and case.formats == "mxsf" and "nangate45" in case.technologies
+)
+"""Units in a second library of cells, synthesised by name too."""
+
+
+_NAMED = (*MACHINE, *MORE_LANES, *CARRY_SAVE, *FPGA, *BF16, *SECOND)
 
 
 def select(
@@ -358,7 +376,7 @@ def select(
         `STANDARD` they select what has them.
     names : sequence of str
         Patterns (``softmax*``) of names in `STANDARD`, `MACHINE`, `MORE_LANES`, `CARRY_SAVE`,
-        `FPGA` and `BF16`; none for all of `STANDARD`.
+        `FPGA`, `BF16` and `SECOND`; none for all of `STANDARD`.
 
     Raises
     ------

@@ -5,7 +5,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from mxsafe.synthesis.cases import BF16, CARRY_SAVE, FPGA, MACHINE, MORE_LANES, STANDARD, Case
+from mxsafe.synthesis.cases import (
+    BF16,
+    CARRY_SAVE,
+    FPGA,
+    MACHINE,
+    MORE_LANES,
+    SECOND,
+    STANDARD,
+    Case,
+)
 
 Synthesis = Mapping[str, Any]
 
@@ -50,7 +59,7 @@ def completed(
     cases : iterable of Case, optional
         All configurations that results should be there for, in their order: by default those of
         `FPGA` where new results are of them alone, and otherwise those of `STANDARD`. Behind them
-        stand those of `MACHINE`, `MORE_LANES`, `CARRY_SAVE` and `BF16` that there are.
+        stand those of `MACHINE`, `MORE_LANES`, `CARRY_SAVE`, `BF16` and `SECOND` that there are.
 
     Raises
     ------
@@ -72,7 +81,7 @@ def completed(
     by_place = {_place(result): result for result in (*earlier["results"], *found["results"])}
     places, more = (
         [(case.name, case.formats, technology) for case in some for technology in case.technologies]
-        for some in (cases, (*MACHINE, *MORE_LANES, *CARRY_SAVE, *BF16))
+        for some in (cases, (*MACHINE, *MORE_LANES, *CARRY_SAVE, *BF16, *SECOND))
     )
     missing = [place for place in places if place not in by_place]
     if missing:

