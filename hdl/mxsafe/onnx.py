@@ -111,7 +111,10 @@ def compile_model(
     keep: Collection[str] = (),
 ) -> Compiled:
     """As `compile`, for a machine."""
-    return compile_graph(legalised(model, keep), configuration, block=block)
+    from mxsafe.rtl.machine.times import times_of
+
+    times = times_of(configuration)
+    return compile_graph(legalised(model, keep), configuration, block=block, times=times)
 
 
 def legalised(model: onnx.ModelProto, keep: Collection[str] = ()) -> Graph:

@@ -58,7 +58,7 @@ def compiled(machine: MachineConfiguration) -> Compiled:
     """A linear layer of 20 rows, 48 values of k and 64 columns."""
     graph = Graph()
     graph.output("y", graph.linear(graph.input("x", (20, 48)), np.ones((64, 48), np.float32)))
-    return compile_graph(graph, machine)
+    return compile_graph(graph, machine, times=times_of(machine))
 
 
 def found_in(folder: Path, capsys: pytest.CaptureFixture[str]) -> Any:
@@ -78,12 +78,13 @@ def test_a_compiled_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_cycles_of_the_program_s_machine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """They are those of its units, not of the default machine's."""
+    """They are those of its units, not of the default machine's, as in the compiler's report."""
     model = compiled(FPGA_MACHINE)
     model.save(tmp_path / "model.mxprog")
     (part,) = model.parts
     cycles = predict(part.program, times_of(FPGA_MACHINE)).cycles
     assert found_in(tmp_path, capsys)["cycles"] == cycles > predict(part.program).cycles
+    assert f" {cycles} cycles predicted, " in model.report()
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,9 @@ import pytest
 from mxsafe.host import serial, simulated
 from mxsafe.host.interpreter import Interpreted
 from mxsafe.machine.compiled import compile_graph
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import FPGA_MACHINE, MachineConfiguration
 from mxsafe.machine.graph import Graph
+from mxsafe.rtl.machine.times import times_of
 from verif.cli.command import run, run_in, write_program
 from verif.host.fake_board import FakeBoard
 
@@ -146,6 +147,32 @@ def test_a_timeline_has_what_was_counted(tmp_path: Path, monkeypatch: pytest.Mon
         "vector",
         "store",
     ]
+
+
+def test_a_timeline_has_the_times_of_its_machine(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends when the compiler's report and the energy's say, of a machine for FPGAs too."""
+    graph = Graph()
+    graph.output("half", graph.scale(graph.input("x", (3, 20)), 0.5))
+    times = times_of(FPGA_MACHINE)
+    compiled = compile_graph(graph, FPGA_MACHINE, times=times)
+    compiled.save(tmp_path / "model.mxprog")
+    np.save(tmp_path / "x.npy", np.zeros((3, 20), np.float32))
+    words = ["run", "model.mxprog", "--input", "x.npy", "--out", "y.npy", "--trace"]
+    assert run_in(tmp_path, *words, "t.json") == 0
+    compiled.trace(tmp_path / "same.json", times)
+    text = (tmp_path / "t.json").read_text()
+    assert text == (tmp_path / "same.json").read_text()
+    ends = [e["args"]["end"] for e in json.loads(text)["traceEvents"] if "end" in e.get("args", {})]
+    assert f" {max(ends)} cycles predicted, " in compiled.report()
+    write_program(tmp_path, MachineConfiguration(rows=8))
+    words = ["run", "program.bin", "memory.bin", "--rows", "8", "--trace", "no.json"]
+    capsys.readouterr()
+    assert run_in(tmp_path, *words) == 1
+    message = "data_width must be at most 128, the bits of a word, not 256"
+    assert capsys.readouterr().err == f"mxsafe: {message}\n"
+    assert not (tmp_path / "no.json").exists()
 
 
 def test_a_board(

@@ -14,7 +14,7 @@ from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiled import compile_graph
 from mxsafe.machine.compiler.places import CompileError
 from mxsafe.machine.compiler.products import Products
-from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.compiler.timing import Times, predict
 from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import COUNTERS, QUEUES
 from mxsafe.machine.graph import Graph
@@ -61,6 +61,13 @@ def test_tracks_are_full_up_to_the_last_descriptor() -> None:
         own = sorted((b for b in bars if b["tid"] == queue), key=lambda b: b["ts"])
         starts = [b["ts"] for b in own]
         assert starts == [0, *(b["ts"] + b["dur"] for b in own[:-1])]
+
+
+def test_times_of_a_machine() -> None:
+    program, slow = _program(_products()), Times(memory=1000)
+    bars = _bars(timeline([Traced(program, (), (), slow)]))
+    ends = [b["args"]["end"] for b in bars if b["cat"] != "wait"]
+    assert max(ends) == predict(program, slow).cycles > predict(program).cycles
 
 
 def test_programs_follow_one_another_and_counters_are_shares() -> None:

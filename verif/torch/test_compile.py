@@ -367,6 +367,15 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     same = mxt.compile(model, (x,), format=BF16, arithmetic="bf16").report() + "\n"
     assert run_in(tmp_path, *words, "--force", "--format", "bf16") == 0
     assert capsys.readouterr().out == same
+    window = ["--arithmetic", "window", "--force"]
+    assert run_in(tmp_path, *words[:4], *window) == 0
+    report = mxt.compile(model, (x,), arithmetic="window").report()
+    assert capsys.readouterr().out == report + "\n"
+    given = tmp_path / "own.json"
+    given.write_text('{"units": {"product": 1}}')
+    assert run_in(tmp_path, "energy", "bf16.mxprog", "--table", "own.json") == 0
+    (cycles,) = re.findall(r"(\d+) cycles predicted", capsys.readouterr().out)
+    assert f" {cycles} cycles predicted, " in report
     assert run_in(tmp_path, *words[:4], "--force", "--format", "bf16") == 2
     wrong = "format must be a format with scales with arithmetic exact, not bf16"
     assert capsys.readouterr().err == f"mxsafe: {wrong}\n"

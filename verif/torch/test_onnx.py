@@ -237,7 +237,12 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     onnx.save(to_onnx(model, x), tmp_path / "model.onnx")
     np.save(tmp_path / "x.npy", x.numpy())
     assert run_in(tmp_path, "compile", "model.onnx", "--out", "model.mxprog") == 0
-    assert "descriptors" in capsys.readouterr().out
+    capsys.readouterr()
+    words = ["compile", "model.onnx", "--out", "window.mxprog", "--arithmetic", "window"]
+    assert run_in(tmp_path, *words) == 0
+    wanted = mxt.compile(model, (x,), arithmetic="window")
+    report = capsys.readouterr().out
+    assert report.splitlines()[-1] == wanted.report().splitlines()[-1]
     assert run_in(tmp_path, "run", "model.mxprog", "--input", "x.npy", "--out", "y.npy") == 0
     assert np.array_equal(np.load(tmp_path / "y.npy"), mxt.compile(model, (x,))(x.numpy()))
     (tmp_path / "other.onnx").write_bytes(b"nothing of that kind")

@@ -19,6 +19,7 @@ from mxsafe.machine.compiler.timing import predict  # noqa: E402
 from mxsafe.machine.configuration import WINDOW_MACHINE, MachineConfiguration  # noqa: E402
 from mxsafe.machine.graph import Graph  # noqa: E402
 from mxsafe.machine.updates import Trained  # noqa: E402
+from mxsafe.rtl.machine.times import times_of  # noqa: E402
 from mxsafe.torch._training import optimiser_of  # noqa: E402
 from studies import step_figures  # noqa: E402
 from studies.step_figures import FIGURES, PICTURE, phases  # noqa: E402
@@ -250,6 +251,14 @@ def test_other_arithmetics_have_the_bits_of_the_models(case: str, arithmetic: st
     assert_same(step.output, other.output)
     for name, array in step.state.items():
         assert_same(array, other.state[name])
+
+
+def test_report_has_the_times_of_its_machine() -> None:
+    machine = MachineConfiguration(target="fpga")
+    _, step, _, _ = _made("gpt", machine=machine, engine="model")
+    (part,) = step.compiled.parts
+    cycles = predict(part.program, times_of(machine)).cycles
+    assert f" {cycles} cycles predicted, " in step.report()
 
 
 def test_nothing_is_computed_again_in_bfloat16() -> None:

@@ -20,6 +20,7 @@ from mxsafe.machine.description import COUNTERS
 
 if TYPE_CHECKING:
     from mxsafe.host.host import Backend, Ended, Host
+    from mxsafe.machine.compiler.timing import Times
     from mxsafe.machine.program import Program
     from mxsafe.machine.trace import Traced
 
@@ -120,11 +121,18 @@ def _check_backend(args: Namespace) -> None:
             raise UsageError(f"{name} must be given with backend serial alone")
 
 
+def _times(program: "Program") -> "Times":
+    from mxsafe.rtl.machine.times import times_of
+
+    return times_of(program.configuration)
+
+
 class _Watch:
     """Shows the progress of a program, and reads counters meanwhile if a timeline wants them."""
 
     def __init__(self, args: Namespace, host: "Host", program: "Program") -> None:
         self._args, self._host, self.program = args, host, program
+        self._times = None if args.trace is None else _times(program)
         self._counted: list[Mapping[str, int]] = []
 
     def run(self, **more: Any) -> "Ended":
@@ -146,7 +154,7 @@ class _Watch:
         """The program with what was counted."""
         from mxsafe.machine.trace import Traced
 
-        return Traced(self.program, labels, self._counted)
+        return Traced(self.program, labels, self._counted, self._times)
 
 
 def _write_trace(args: Namespace, traced: "Sequence[Traced]") -> None:

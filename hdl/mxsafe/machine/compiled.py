@@ -24,7 +24,7 @@ from mxsafe.machine.compiler.lowering import Lowered, lowered
 from mxsafe.machine.compiler.places import LayoutError
 from mxsafe.machine.compiler.planning import Table
 from mxsafe.machine.compiler.tensors import Operand
-from mxsafe.machine.compiler.timing import predict
+from mxsafe.machine.compiler.timing import Times, predict
 from mxsafe.machine.configuration import MachineConfiguration, resized
 from mxsafe.machine.description import VERSION, run_words
 from mxsafe.machine.graph import Graph, Value
@@ -239,12 +239,19 @@ class Compiled:
         )
         return found[0] if len(found) == 1 else found
 
-    def trace(self, path: str | Path) -> None:
+    def trace(self, path: str | Path, times: Times | None = None) -> None:
         """Write when its descriptors run, by the timing model, for Chrome's or Perfetto's viewer.
 
         See `mxsafe.machine.trace`.
+
+        Parameters
+        ----------
+        path : str or Path
+        times : Times, optional
+            Those of its machine; by default those of the machine with default sizes.
         """
-        write_timeline(path, [Traced(part.program, part.labels) for part in self.parts])
+        own = [Traced(part.program, part.labels, times=times) for part in self.parts]
+        write_timeline(path, own)
 
     def report(self) -> str:
         """Kernel by kernel: descriptors, cycles, words moved, where; and the host's part."""
@@ -604,6 +611,7 @@ def compile_graph(
     configuration: MachineConfiguration | None = None,
     *,
     block: int | tuple[int, int] | None = None,
+    times: Times | None = None,
 ) -> Compiled:
     """Compile a graph.
 
@@ -614,6 +622,10 @@ def compile_graph(
     block : int or tuple of int, optional
         Of operands: 64 along the sum, the default, or tiles of ``(8, 8)``. Operands without scales
         have none.
+    times : Times, optional
+        Those of the machine, by which the report predicts cycles, such as
+        `mxsafe.rtl.machine.times.times_of` has them; by default those of the machine with default
+        sizes. The program is the same with any.
 
     Raises
     ------
@@ -637,7 +649,7 @@ def compile_graph(
             made.programs, programs, made.feeds, made.kept, strict=True
         )
     )
-    return Compiled(parts, made.host, _report(programs, made.host))
+    return Compiled(parts, made.host, _report(programs, made.host, times))
 
 
 def _lowered(
@@ -777,12 +789,12 @@ def _where(kernel: Kernel) -> str:
     return ", ".join(found)
 
 
-def _report(programs: Sequence[Lowered], host: Graph) -> str:
+def _report(programs: Sequence[Lowered], host: Graph, times: Times | None) -> str:
     """A line for each kernel, and for what the host does; totals."""
     lines = ["descriptors    cycles  array busy   words  result, and what makes it"]
     total: Counter[str] = Counter()
     for number, made in enumerate(programs, 1):
-        predicted = predict(made.emitter)
+        predicted = predict(made.emitter, times)
         if len(programs) > 1:
             lines.append(f"program {number} of {len(programs)}:")
         lines += _kernels(made, predicted)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from mxsafe.atomic import write_atomically
-from mxsafe.machine.compiler.timing import Prediction, predict
+from mxsafe.machine.compiler.timing import Prediction, Times, predict
 from mxsafe.machine.description import QUEUES
 from mxsafe.machine.program import Program
 from mxsafe.validation import checked
@@ -38,6 +38,8 @@ class Traced:
         What each descriptor is for; by default nothing is said.
     counted : sequence of Mapping of str to int
         The machine's counters by name, one time after another while the program ran.
+    times : Times, optional
+        Those of its machine; by default those of the machine with default sizes.
 
     Raises
     ------
@@ -48,6 +50,7 @@ class Traced:
     program: Program
     labels: Sequence[str] = ()
     counted: Sequence[Mapping[str, int]] = ()
+    times: Times | None = None
 
     def __post_init__(self) -> None:
         if self.labels and len(self.labels) != self.program.length:
@@ -70,7 +73,7 @@ def timeline(programs: Sequence[Traced]) -> dict[str, Any]:
     events: list[Event] = []
     start = 0
     for number, traced in enumerate(programs, 1):
-        predicted = predict(traced.program)
+        predicted = predict(traced.program, traced.times)
         name = f"program {number} of {len(programs)}"
         events.append(_name("process", name, number))
         for queue, title in enumerate(QUEUES):

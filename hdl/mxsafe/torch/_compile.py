@@ -103,7 +103,10 @@ def compile_exported(
     CompileError, ValueError
         As `compile`.
     """
-    return compile_graph(legalised(program, keep), configuration, block=block)
+    from mxsafe.rtl.machine.times import times_of
+
+    times = times_of(configuration)
+    return compile_graph(legalised(program, keep), configuration, block=block, times=times)
 
 
 class _WithConstants(torch.nn.Module):

@@ -161,8 +161,11 @@ class TrainingStep:
     @cached_property
     def compiled(self) -> Compiled:
         """The program; with engine ``model`` it is made when it is first asked for."""
+        from mxsafe.rtl.machine.times import times_of
+
         c = self._configuration
-        return compile_graph(self.graph, c, block=_TILES if c.scaled else None)
+        block = _TILES if c.scaled else None
+        return compile_graph(self.graph, c, block=block, times=times_of(c))
 
     def _build(self, program: ExportedProgram, parts: int) -> None:
         """Forward passes of all parts of the batch, gradients, and updates, as one graph."""
