@@ -32,21 +32,32 @@ def test_disassemble(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
 
 
 @pytest.mark.parametrize(
-    "content",
+    ("content", "seems"),
     [
-        *(b"\x93NUMPY\x01\x00", b"PK\x03\x04", b"\x7fELF\x02\x01\x01\x00", b"\x1f\x8b\x08"),
-        *(b"    0  load   signal=vector", b'{"results": 1}', b""),
+        (b"\x93NUMPY\x01\x00", ", not an array of NumPy"),
+        (b"PK\x03\x04", ", not a damaged archive"),
+        (b"\x7fELF\x02\x01\x01\x00", ": it begins with none"),
+        (b"\x1f\x8b\x08", ": it begins with none"),
+        (b"    0  load   signal=vector", ": it begins with none"),
+        (b'{"results": 1}', ": it begins with none"),
+        (b"", ": it begins with none"),
     ],
 )
 def test_a_file_that_is_no_program(
-    content: bytes, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes, seems: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assembler = Assembler(MachineConfiguration())
     good = assembler.assemble([assembler.load(buffer="vector", address=0x1000, count_0=12)])
     (tmp_path / "file").write_bytes(content.ljust(32, b"\0") + good)
     assert run_in(tmp_path, "disassemble", "file") == 1
-    message = "mxsafe: file: not a program: it does not begin with a descriptor\n"
+    message = f"mxsafe: file must be a file of descriptors{seems}\n"
     assert capsys.readouterr() == ("", message)
+
+
+def test_a_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("0  load   signal=vector\n")
+    assert run_in(tmp_path, "disassemble", "file") == 1
+    assert capsys.readouterr() == ("", "mxsafe: file must be a file of descriptors, not text\n")
 
 
 def test_an_empty_program(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

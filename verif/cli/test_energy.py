@@ -122,7 +122,9 @@ def test_what_is_refused(
         ("x.bin", b"", "x.bin must have one descriptor at least"),
         ("x.bin", bytes(33), "x.bin: program must have a multiple of 32 bytes, not 33"),
         ("x.npy", bytes(32), "x.npy: descriptor 0: opcode must be one of 1, 2, 3, 4, not 0"),
-        ("x.mxprog", b"", "x.mxprog must be a file of a compiled network: No data left in file"),
+        ("x.mxprog", b"", "x.mxprog must be a file of a compiled network, not an empty file"),
+        ("x.mxprog", b"[1, 2]", "x.mxprog must be a file of a compiled network, not JSON"),
+        ("x.pt2", b"load vector", "x.pt2 must be a file of descriptors, not text"),
     ],
 )
 def test_files_that_are_no_programs(

@@ -149,6 +149,17 @@ def test_a_timeline_has_what_was_counted(tmp_path: Path, monkeypatch: pytest.Mon
     ]
 
 
+def test_files_that_are_no_programs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for words, wanted in (
+        (["x.mxprog", "--out", "y.npy"], "of a compiled network"),
+        (["x.pt2", "x.pt2"], "of descriptors"),
+    ):
+        (tmp_path / words[0]).write_text("no program")
+        assert run_in(tmp_path, "run", *words) == 1
+        message = f"mxsafe: {words[0]} must be a file {wanted}, not text\n"
+        assert capsys.readouterr() == ("", message)
+
+
 def test_a_timeline_has_the_times_of_its_machine(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

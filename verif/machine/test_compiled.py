@@ -211,11 +211,21 @@ def test_missing_folders_are_named(tmp_path: Path) -> None:
     assert caught.value.filename == str(path)
 
 
-@pytest.mark.parametrize("content", [b"", b"PK\x03\x04", b"\x93NUMPY", b"nothing of that kind"])
-def test_other_files(content: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("content", "seems"),
+    [
+        (b"", "an empty file"),
+        (b"PK\x03\x04", "a damaged archive"),
+        (b"\x93NUMPY", "an array of NumPy"),
+        (b"nothing of that kind", "text"),
+        (b"\x80\x04\x95\x00", "something else"),
+    ],
+)
+def test_other_files(content: bytes, seems: str, tmp_path: Path) -> None:
     path = tmp_path / "network.mxprog"
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="must be a file of a compiled network"):
+    message = f"{path} must be a file of a compiled network, not {seems}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
         Compiled.load(path)
 
 

@@ -3,11 +3,11 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UserError, read_bytes, refused
+from mxsafe.cli.arguments import UserError, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of
-from mxsafe.machine.assembler import Instruction, disassemble
-from mxsafe.machine.description import DESCRIPTOR_BYTES
+from mxsafe.cli.programs import begins_with_a_descriptor, read_descriptors
+from mxsafe.machine.assembler import disassemble
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -15,25 +15,13 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_machine(parser)
 
 
-def _begins_with_a_descriptor(program: bytes) -> bool:
-    """Whether the first descriptor, if any, is of a known kind and has no bits but its fields'.
-
-    Text and files that begin with a mark of their own, as NumPy's, have none such.
-    """
-    first = program[:DESCRIPTOR_BYTES]
-    try:
-        return not first or Instruction.decoded(first).encoded() == first
-    except ValueError:
-        return False
-
-
 def _run(args: Namespace) -> None:
     configuration = machine_of(args)
-    program = read_bytes(args.program)
+    program = read_descriptors(args.program)
     with refused(ValueError, about=args.program):
         text = disassemble(program, configuration)
-    if not _begins_with_a_descriptor(program):
-        raise UserError(f"{args.program}: not a program: it does not begin with a descriptor")
+    if not begins_with_a_descriptor(program):
+        raise UserError(f"{args.program} must be a file of descriptors: it begins with none")
     print(text, end="")
 
 

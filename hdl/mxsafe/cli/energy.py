@@ -11,6 +11,7 @@ from mxsafe.analysis.report import aligned
 from mxsafe.cli.arguments import UserError, choice, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
+from mxsafe.cli.programs import read_descriptors
 from mxsafe.machine.energy_tables import DRAMS, NODES, EnergyTables, own_tables
 
 if TYPE_CHECKING:
@@ -54,10 +55,10 @@ def _programs(args: Namespace) -> "list[Program]":
     from mxsafe.machine.compiled import Compiled
     from mxsafe.machine.program import Program
 
-    data = read_bytes(args.program)
     if args.program.suffix != ".mxprog":
-        programs = [Program(data, machine_of(args))]
+        programs = [Program(read_descriptors(args.program), machine_of(args))]
     else:
+        read_bytes(args.program)
         machine = machine_of(args) if machine_values(args) else None
         try:
             programs = [part.program for part in Compiled.load(args.program, machine).parts]

@@ -14,6 +14,7 @@ from mxsafe.cli.arguments import UsageError, UserError, choice, read_array, read
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
+from mxsafe.cli.programs import read_descriptors
 from mxsafe.cli.progress import CycleLine, note
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import COUNTERS
@@ -240,15 +241,15 @@ def _run(args: Namespace) -> None:
     if args.out not in (None, args.memory):
         require_new_file(args.out, force=args.force)
     configuration = machine_of(args)
-    data = read_bytes(args.program)
+    data = read_descriptors(args.program)
     memory = np.frombuffer(read_bytes(args.memory), np.uint8).copy()
+    with refused(ValueError, about=args.program):
+        program = Program(data, configuration)  # before what may take minutes
     with refused(RuntimeError, ValueError):
-        if args.backend != "serial":
-            program = Program(data, configuration)  # before what may take minutes
         host = Host(_backend(args, configuration))
-        if args.backend == "serial":
+        if args.backend == "serial" and not machine_values(args):
             # A board says itself what it is; sizes that are given must be its own.
-            program = Program(data, configuration if machine_values(args) else host.configuration)
+            program = Program(data, host.configuration)
         host.memory = memory
         watch = _Watch(args, host, program)
         ended = watch.run(base=args.base)

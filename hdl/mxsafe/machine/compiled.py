@@ -26,6 +26,7 @@ from mxsafe.machine.compiler.planning import Table
 from mxsafe.machine.compiler.tensors import Operand
 from mxsafe.machine.compiler.timing import Times, predict
 from mxsafe.machine.configuration import MachineConfiguration, resized
+from mxsafe.machine.contents import COMPILED, contents
 from mxsafe.machine.description import VERSION, run_words
 from mxsafe.machine.graph import Graph, Value
 from mxsafe.machine.layout import OperandLayout
@@ -335,14 +336,16 @@ class Compiled:
         ValueError
             If it is no such file, was changed, or is for another machine.
         """
+        data = nameable(path).read_bytes()
         try:
-            with np.load(BytesIO(nameable(path).read_bytes()), allow_pickle=False) as file:
+            with np.load(BytesIO(data), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
             head = json.loads(arrays.pop("head").tobytes())
             wanted = head.pop("hash")
         except (*DAMAGED, AttributeError, KeyError, TypeError, ValueError) as error:
-            words = f"{path} must be a file of a compiled network: {damage(error)}"
-            raise ValueError(words) from None
+            seems = contents(data) or "something else"
+            how = f": {damage(error)}" if seems == COMPILED else f", not {seems}"
+            raise ValueError(f"{path} must be a file of a compiled network{how}") from None
         if _hash(head, arrays) != wanted:
             raise ValueError(f"{path} must have the hash {wanted}: it was changed")
         try:
