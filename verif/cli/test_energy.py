@@ -10,7 +10,12 @@ import pytest
 from mxsafe.machine.assembler import Assembler
 from mxsafe.machine.compiled import Compiled, compile_graph
 from mxsafe.machine.compiler.timing import predict
-from mxsafe.machine.configuration import FPGA_MACHINE, SMALL_MACHINE, MachineConfiguration
+from mxsafe.machine.configuration import (
+    FPGA_MACHINE,
+    SMALL_MACHINE,
+    MachineConfiguration,
+    resized,
+)
 from mxsafe.machine.graph import Graph
 from mxsafe.rtl.machine.times import times_of
 from verif.cli.command import run_in
@@ -52,6 +57,30 @@ def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert found["total"] == pytest.approx(sum(part["energy"] for part in found["parts"]))
     assert found["cycles"] > 0
     assert len(found["assumptions"]) == 6
+    assert resized(MachineConfiguration(), **found["machine"]) == MachineConfiguration()
+    assert found["memory"] == 100
+    tables = found["tables"]
+    assert (tables["dram"], tables["sram"], tables["own"]) == ("lpddr4", 28, {})
+    product = {"configuration": "pu_exact, 1 accumulator", "format": "mxsf"}
+    assert tables["units"]["product"] == product
+
+
+def test_json_of_a_table_of_ones_own(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What the table has is not said to be of another one."""
+    own = {"dram": {"read": 2, "write": 3}, "units": {"product": 1, "arithmetic": 2}}
+    (folder / "own.json").write_text(json.dumps(own))
+    words = ["--table", "own.json", "--json", "--reductions", "none", "--functions", "none"]
+    assert run_in(folder, "energy", "program.bin", *words) == 1
+    program = Assembler(MachineConfiguration())
+    (folder / "program.bin").write_bytes(
+        program.assemble([program.load(buffer="vector", count_0=2)])
+    )
+    capsys.readouterr()
+    assert run_in(folder, "energy", "program.bin", *words) == 0
+    found = json.loads(capsys.readouterr().out)
+    netlists = {"convert": {"configuration": "accelerator, converter", "format": "mxsf"}}
+    assert found["tables"] == {"dram": None, "sram": 28, "units": netlists, "own": own}
+    assert found["machine"]["functions"] == found["machine"]["reductions"] == []
 
 
 def compiled(machine: MachineConfiguration) -> Compiled:

@@ -29,6 +29,7 @@ from mxsafe.machine.energy_tables import (
     access_energy,
     assumptions_of,
     dram_bit,
+    in_use,
     memory_energy,
     memory_size,
     own_tables,
@@ -298,8 +299,12 @@ def test_a_whole_table_of_ones_own_leaves_nothing_assumed() -> None:
     ]
     assert told[2].endswith("; units: the table given")
     assert [one.split(":")[0] for one in told[3:]] == ["not counted"]
+    nothing = {"dram": None, "sram": None, "units": {}}
+    assert in_use(EnergyTables(own=own), DEFAULT) == {**nothing, "own": own}
     own["units"].pop("sum")
     told = assumptions_of(EnergyTables(own=own), DEFAULT)
+    taken = {"configuration": "rms_norm, no gain", "format": "mxsf"}
+    assert in_use(EnergyTables(own=own), DEFAULT)["units"] == {"sum": taken}
     assert told[2].endswith("; some from the table given")
     assert told[3] == "taken for others: a sum of rows for RMS normalisation"
 

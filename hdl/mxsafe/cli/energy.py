@@ -12,10 +12,11 @@ from mxsafe.cli.arguments import UserError, choice, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.programs import read_descriptors
-from mxsafe.machine.energy_tables import DRAMS, NODES, EnergyTables, own_tables
+from mxsafe.machine.configuration import sizes_of
+from mxsafe.machine.energy_tables import DRAMS, NODES, EnergyTables, in_use, own_tables
 
 if TYPE_CHECKING:
-    from mxsafe.machine.energy import Energy
+    from mxsafe.machine.energy import Energy, Work
     from mxsafe.machine.program import Program
 
 _MICRO = 1e-6
@@ -95,9 +96,12 @@ def shown(energy: "Energy") -> str:
     return "\n".join(lines)
 
 
-def _json(program: Path, energy: "Energy") -> str:
+def _json(program: Path, work: "Work", tables: EnergyTables, energy: "Energy") -> str:
     found = {
         "program": str(program),
+        "machine": sizes_of(work.configuration),
+        "tables": in_use(tables, work.configuration),
+        "memory": work.memory,
         "cycles": energy.cycles,
         "total": energy.total,
         "groups": energy.groups,
@@ -128,7 +132,7 @@ def _run(args: Namespace) -> None:
         energy = energy_of(work, tables)
     except ValueError as error:
         raise UserError(f"{args.program}: {error}") from None
-    print(_json(args.program, energy) if args.json else shown(energy))
+    print(_json(args.program, work, tables, energy) if args.json else shown(energy))
 
 
 COMMAND = Command(

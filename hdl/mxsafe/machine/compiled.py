@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from io import BytesIO
 from itertools import accumulate
 from math import prod
@@ -25,7 +25,7 @@ from mxsafe.machine.compiler.places import LayoutError
 from mxsafe.machine.compiler.planning import Table
 from mxsafe.machine.compiler.tensors import Operand
 from mxsafe.machine.compiler.timing import Times, predict
-from mxsafe.machine.configuration import MachineConfiguration, resized
+from mxsafe.machine.configuration import MachineConfiguration, resized, sizes_of
 from mxsafe.machine.contents import COMPILED, contents
 from mxsafe.machine.description import VERSION, run_words
 from mxsafe.machine.graph import Graph, Value
@@ -261,11 +261,9 @@ class Compiled:
     @property
     def identity(self) -> dict[str, Any]:
         """Sizes of the machine that it is for, and versions of descriptors and files."""
-        made, told = self.parts[0].program.configuration, told_fields()
-        configuration = {name: value for name, value in asdict(made).items() if name in told}
-        for name in ("format_a", "format_w"):
-            configuration[name] = getattr(made, name).name
-        return {"machine": configuration, "descriptors": VERSION, "file": FILE_VERSION}
+        sizes, told = sizes_of(self.parts[0].program.configuration), told_fields()
+        machine = {name: value for name, value in sizes.items() if name in told}
+        return {"machine": machine, "descriptors": VERSION, "file": FILE_VERSION}
 
     def save(self, path: str | Path) -> None:
         """Write it as a file, which `load` and ``mxsafe run`` take.

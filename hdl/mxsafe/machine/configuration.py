@@ -516,6 +516,13 @@ BOARD_MACHINE = replace(
 )
 """For a board's LFE5U-85F: 64 products a cycle, arithmetic of vectors and ReLU."""
 
+
+def sizes_of(machine: MachineConfiguration) -> dict[str, Any]:
+    """Fields of a machine by their names, formats by theirs: `resized` makes it of them again."""
+    formats = {name: getattr(machine, name).name for name in ("format_a", "format_w")}
+    return {field.name: getattr(machine, field.name) for field in fields(machine)} | formats
+
+
 _NONE = "none"
 _OF_OPERANDS = ("format_a", "format_w", "conversions")
 """Fields of which operands with scales have other values than those without."""

@@ -17,7 +17,7 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.tables import GRADES
 from mxsafe.validation import checked, one_of, require_one_of, shown
 
-__all__ = ["BUFFERS", "DRAMS", "NODES", "UNITS", "EnergyTables", "own_tables"]
+__all__ = ["BUFFERS", "DRAMS", "NODES", "UNITS", "EnergyTables", "in_use", "own_tables"]
 
 _TABLES = Path(__file__).with_name("energies")
 SRAM_FILE = _TABLES / "sram.json"
@@ -190,8 +190,11 @@ def unit_energy(tables: EnergyTables, name: str, configuration: MachineConfigura
         If there is no netlist of the machine's products.
     """
     own = tables.own.get("units", {})
-    if name in own:
-        return float(own[name])
+    return float(own[name] if name in own else _netlist(name, configuration)["pj"])
+
+
+def _netlist(name: str, configuration: MachineConfiguration) -> Mapping[str, Any]:
+    """The row of a unit's netlist, or of the one that it is taken for."""
     units = _units()
     key = _LIKE.get(name, name)
     if name == "product":
@@ -202,7 +205,7 @@ def unit_energy(tables: EnergyTables, name: str, configuration: MachineConfigura
             f"{configuration.arithmetic} of {_formats(configuration)}, of which there is "
             "no netlist's energy"
         )
-    return float(units[key]["pj"])
+    return units[key]
 
 
 def _formats(c: MachineConfiguration) -> str:
@@ -213,6 +216,36 @@ def _formats(c: MachineConfiguration) -> str:
 def _name(fmt: Any) -> str:
     """Name of a format that a configuration has settled."""
     return cast(MXFormat | FloatFormat, fmt).name
+
+
+def in_use(tables: EnergyTables, configuration: MachineConfiguration) -> dict[str, Any]:
+    """Which figures a machine's energies are made of.
+
+    Returns
+    -------
+    dict
+        ``own``, a user's; and of what it does not have ``dram`` and ``sram``, names of tables, or
+        None if it has all, and ``units``: by work of `UNITS` the configuration and the format of
+        the netlist, as ``docs/synthesis.json`` names them.
+
+    Raises
+    ------
+    ValueError
+        If there is no netlist of the machine's products.
+    """
+    own = tables.own
+    netlists = {
+        name: {key: _netlist(name, configuration)[key] for key in ("configuration", "format")}
+        for name in _units_of(configuration)
+        if name not in own.get("units", {})
+    }
+    memories = own.get("buffers", {}).keys() >= {*_buffers_of(configuration)}
+    return {
+        "dram": None if "dram" in own else tables.dram,
+        "sram": None if memories else tables.sram,
+        "units": netlists,
+        "own": own,
+    }
 
 
 def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) -> list[str]:
