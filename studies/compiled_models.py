@@ -54,7 +54,8 @@ def _bert(width: int, heads: int, blocks: int) -> Numbers:
     return {**sizes, "intermediate_size": 4 * width}
 
 
-def _minilm() -> Made:
+def minilm() -> Made:
+    """All-MiniLM-L6 with random weights, and 128 tokens, of which a mask has 100."""
     mask = (torch.arange(128)[None] < 100).long()
     return _transformers("BertModel", _bert(384, 12, 6), (_tokens(128), mask))
 
@@ -135,7 +136,7 @@ def _seq2seq() -> Made:
 
 
 MODELS: dict[str, tuple[str, Callable[[], Made]]] = {
-    "all-MiniLM-L6, 128 tokens and a mask": ("transformers", _minilm),
+    "all-MiniLM-L6, 128 tokens and a mask": ("transformers", minilm),
     "BERT-base, 1 block, 512 tokens": (
         "transformers",
         lambda: _transformers("BertModel", _bert(768, 12, 1), (_tokens(512),)),

@@ -1,11 +1,11 @@
 """``python -m studies.energy``: what training steps of DeiT-Tiny count on several machines.
 
 Each step is compiled for its machine, and its accesses and cycles are predicted from the
-descriptors. Those that are not 0 go to ``docs/energy.json``, of which ``docs/energy.md`` makes
-energies, by any tables. With ``--run`` a step is run on the interpreter as well, and with
-``--verilog`` on the simulated Verilog with counters of accesses; what they count must be what was
-predicted. Names of cases alone are done, by default all that are not there yet; one of DeiT-Tiny
-takes minutes.
+descriptors; attention of a block alone, and MiniLM, too. Those that are not 0 go to
+``docs/energy.json``, of which ``docs/energy.md`` makes energies, by any tables. With ``--run`` a
+case is run on the interpreter as well, and with ``--verilog`` on the simulated Verilog with
+counters of accesses; what they count must be what was predicted. Names of cases alone are done, by
+default all that are not there yet; one of DeiT-Tiny takes minutes.
 """
 
 import argparse
@@ -13,14 +13,15 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 
 import mxsafe.torch as mxt
 from mxsafe.host.host import Host
 from mxsafe.host.simulated import Simulated
-from mxsafe.machine.compiled import Compiled, compile_graph
+from mxsafe.machine.compiled import Compiled, Run, compile_graph
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.energy import COUNTED, work_of
 from mxsafe.machine.gradients import gradients
@@ -28,6 +29,8 @@ from mxsafe.machine.graph import Graph
 from mxsafe.machine.program import Program
 from mxsafe.model.machine import Machine
 from mxsafe.rtl.machine.times import times_of
+from mxsafe.torch._compile import compile_exported, exported
+from studies.compiled_models import minilm
 from studies.energy_machines import ATTENTION, BESIDE, MACHINES, OPTIMIZERS
 from studies.pages import DOCS, keep, kept
 from studies.prose import as_help
@@ -55,21 +58,76 @@ def attention() -> Graph:
     return graph
 
 
-def counted_attention(machine: MachineConfiguration) -> dict[str, int]:
-    """Predicted cycles, words and accesses of attention alone on a machine."""
-    block = (8, 8) if machine.scaled else None
-    compiled = compile_graph(attention(), machine, block=block)
-    return _predicted(compiled, machine)
+class Counted(Protocol):
+    """Something whose programs are counted."""
 
+    @property
+    def name(self) -> str:
+        """What its figures are filed under."""
 
-def _predicted(compiled: Compiled, machine: MachineConfiguration) -> dict[str, int]:
-    """What all programs count together, by the times of their machine."""
-    programs = [part.program for part in compiled.parts]
-    return dict(work_of(programs, times_of(machine)).counters)
+    @property
+    def configuration(self) -> MachineConfiguration:
+        """Its machine."""
+
+    def compiled(self) -> Compiled:
+        """Its programs."""
+
+    def do(self, run: Run) -> None:
+        """Let something run them, over numbers drawn at random."""
 
 
 @dataclass(frozen=True)
-class Case:
+class Attention:
+    """Attention of a block alone on a machine.
+
+    Attributes
+    ----------
+    machine : str
+        Its name, and ``beside`` behind it for the one beside that machine.
+    configuration : MachineConfiguration
+    """
+
+    machine: str
+    configuration: MachineConfiguration
+
+    @property
+    def name(self) -> str:
+        """What its figures are filed under."""
+        return f"{self.machine}, attention"
+
+    def compiled(self) -> Compiled:
+        """Its programs."""
+        c = self.configuration
+        return compile_graph(attention(), c, block=(8, 8) if c.scaled else None)
+
+    def do(self, run: Run) -> None:
+        """Let something run them, over numbers drawn at random."""
+        made, rng = self.compiled(), np.random.default_rng(0)
+        made.run([rng.standard_normal(port.shape, np.float32) for port in made.inputs], run)
+
+
+@dataclass(frozen=True)
+class MiniLM:
+    """All blocks of all-MiniLM-L6, 128 tokens and a mask, as its package makes it."""
+
+    name: str = "mxsf, MiniLM"
+    configuration: MachineConfiguration = MACHINES["mxsf"]
+
+    def compiled(self) -> Compiled:
+        """Its programs: of any weights."""
+        torch.manual_seed(0)
+        model, given = minilm()
+        return compile_exported(exported(model.eval(), given), self.configuration)
+
+    def do(self, run: Run) -> None:
+        """Let something run them, over tokens drawn at random."""
+        torch.manual_seed(0)
+        _, given = minilm()
+        self.compiled().run([one.numpy() for one in given], run)
+
+
+@dataclass(frozen=True)
+class Step:
     """A step on a machine.
 
     Attributes
@@ -89,6 +147,21 @@ class Case:
         """What its figures are filed under."""
         return f"{self.machine}, {self.model}, {self.optimizer}, {self.images}"
 
+    @property
+    def configuration(self) -> MachineConfiguration:
+        """Its machine."""
+        return MACHINES[self.machine]
+
+    def compiled(self) -> Compiled:
+        """Its programs."""
+        step, _ = self.step()
+        return step.compiled
+
+    def do(self, run: Run) -> None:
+        """Let something run them, over images drawn at random."""
+        step, given = self.step(run)
+        step(*given)
+
     def step(self, engine: Any = "model") -> tuple[mxt.TrainingStep, tuple[torch.Tensor, ...]]:
         """The step, and what it takes."""
         torch.manual_seed(0)
@@ -103,31 +176,41 @@ class Case:
             given = torch.randn(self.images, 3, 224, 224), torch.arange(self.images)
         kind = getattr(torch.optim, self.optimizer)
         optimizer = kind(model.parameters(), lr=_RATES[self.optimizer])
-        machine = MACHINES[self.machine]
         made = mxt.compile_step(
-            model, loss, optimizer, given, machine=machine, parts=self.images, engine=engine
+            model,
+            loss,
+            optimizer,
+            given,
+            machine=self.configuration,
+            parts=self.images,
+            engine=engine,
         )
         return made, given
 
 
-CASES = {
-    case.name: case
+_STEPS = (
+    Step(machine, model, optimizer, images)
     for machine in MACHINES
     for model in MODELS
     for optimizer in OPTIMIZERS
     for images in IMAGES
-    for case in [Case(machine, model, optimizer, images)]
-}
+)
+_ATTENTIONS = (
+    Attention(title, machine)
+    for name, beside in BESIDE.items()
+    for title, machine in ((name, MACHINES[name]), (f"{name}, beside", beside))
+)
+CASES: dict[str, Counted] = {case.name: case for case in (*_STEPS, *_ATTENTIONS, MiniLM())}
 
 
-def counted(case: Case) -> dict[str, int]:
-    """Predicted cycles, words and accesses of a step."""
-    step, _ = case.step()
-    return _predicted(step.compiled, MACHINES[case.machine])
+def counted(case: Counted) -> dict[str, int]:
+    """Predicted cycles, words and accesses of all programs, by the times of their machine."""
+    programs = [part.program for part in case.compiled().parts]
+    return dict(work_of(programs, times_of(case.configuration)).counters)
 
 
-def interpreted(case: Case) -> dict[str, int]:
-    """Words and accesses that the interpreter counts as it runs a step."""
+def interpreted(case: Counted) -> dict[str, int]:
+    """Words and accesses that the interpreter counts as it runs them."""
 
     def run(program: Program, memory: Bytes) -> dict[str, int]:
         outcome = Machine(program.configuration).run(program.data, memory, limit=_LIMIT)
@@ -139,7 +222,7 @@ def interpreted(case: Case) -> dict[str, int]:
     return _ran(case, run)
 
 
-def simulated(case: Case) -> dict[str, int]:
+def simulated(case: Counted) -> dict[str, int]:
     """The same of the simulated Verilog with counters, and the cycles that it takes."""
 
     def run(program: Program, memory: Bytes) -> dict[str, int]:
@@ -153,16 +236,15 @@ def simulated(case: Case) -> dict[str, int]:
     return _ran(case, run)
 
 
-def _ran(case: Case, run: Callable[[Program, Bytes], dict[str, int]]) -> dict[str, int]:
-    """What all programs of a step count together."""
+def _ran(case: Counted, run: Callable[[Program, Bytes], dict[str, int]]) -> dict[str, int]:
+    """What all programs count together."""
     found: Counter[str] = Counter()
 
     def counted_run(program: Program, memory: Bytes) -> None:
         for name, count in run(program, memory).items():
             found[name] += count
 
-    step, given = case.step(counted_run)
-    step(*given)
+    case.do(counted_run)
     return dict(found)
 
 
@@ -184,11 +266,6 @@ def main() -> None:
     if unknown := sorted({*args.names} - CASES.keys()):
         parser.error(f"names must be of {'; '.join(CASES)}, not {unknown[0]}")
     known = kept(FIGURES.stem) if FIGURES.exists() else {}
-    for name, beside in BESIDE.items():
-        for title, machine in ((name, MACHINES[name]), (f"{name}, beside", beside)):
-            own = {key: n for key, n in counted_attention(machine).items() if n}
-            known[f"{title}, attention"] = {"counters": own}
-    keep(FIGURES, known)
     for name in args.names or [name for name in CASES if name not in known]:
         case = CASES[name]
         predicted = counted(case)

@@ -66,22 +66,41 @@ def in_turn(figures: Mapping[str, Any], machine: str, model: str, optimizer: str
     }
 
 
+CLOCK = 500e6
+"""Cycles in a second."""
+CHANNEL = 12.8
+"""GB/s of a channel of DDR3-1600 of 64 bits, at most."""
+
+
 @dataclass(frozen=True)
 class Spent:
-    """Energy of a step by group, in pJ, and its cycles."""
+    """Energy of a step by group, in pJ, its cycles, and bytes that it moves off chip."""
 
     groups: Mapping[str, float]
     cycles: int
+    moved: int
+
+    @classmethod
+    def of(cls, energy: Energy) -> "Spent":
+        """What an energy says."""
+        bits = sum(part.count for part in energy.parts if part.group == GROUPS[0])
+        return cls(energy.groups, energy.cycles, bits // 8)
 
     @property
     def total(self) -> float:
         """All groups."""
         return sum(self.groups.values())
 
-    def plus(self, times: int, other: Energy) -> "Spent":
+    @property
+    def bandwidth(self) -> float:
+        """GB/s that it moves if nothing but its cycles takes time."""
+        return 1e-9 * self.moved * CLOCK / self.cycles
+
+    def plus(self, times: int, other: "Spent") -> "Spent":
         """With something else, so many times."""
         groups = {name: own + times * other.groups[name] for name, own in self.groups.items()}
-        return Spent(groups, self.cycles + times * other.cycles)
+        cycles, moved = self.cycles + times * other.cycles, self.moved + times * other.moved
+        return Spent(groups, cycles, moved)
 
 
 BLOCKS = {"block": 1, "DeiT-Tiny": 12}
@@ -110,7 +129,7 @@ def energies(
         configuration = MACHINES[machine]
         assumed = _tables(configuration, bf16_product)
         own = {n: spent(configuration, counters, tables) for n, tables in assumed.items()}
-        found[machine, optimizer, images] = {n: Spent(e.groups, e.cycles) for n, e in own.items()}
+        found[machine, optimizer, images] = {n: Spent.of(energy) for n, energy in own.items()}
         if machine in BESIDE:
             both = (
                 (-BLOCKS[model], MACHINES[machine], f"{machine}, attention"),
@@ -120,7 +139,7 @@ def energies(
             for times, one, name in both:
                 for title, tables in _tables(one, bf16_product).items():
                     other = spent(one, counts(figures, name), tables)
-                    mixed[title] = mixed[title].plus(times, other)
+                    mixed[title] = mixed[title].plus(times, Spent.of(other))
             found[mixed_name(machine), optimizer, images] = mixed
     return found
 
@@ -150,11 +169,19 @@ def _row(title: str, found: Mapping[str, Spent]) -> tuple[str, ...]:
         _range([one.total * _MILLI for one in several], ".3g"),
         *(_range([100 * one.groups[g] / one.total for one in several], ".1f") for g in GROUPS),
         f"{several[0].cycles:,}",
-        f"{several[0].cycles / 500_000:.1f}",
+        f"{1e3 * several[0].cycles / CLOCK:.1f}",
+        f"{several[0].bandwidth:.1f}",
     )
 
 
-_HEAD = ("step", "mJ", *(f"{group}, %" for group in GROUPS), "cycles", "ms at 500 MHz")
+_HEAD = ("step", "mJ", *(f"{group}, %" for group in GROUPS), "cycles", "ms at 500 MHz", "GB/s")
+
+
+def brief(text: str) -> str:
+    """What the command prints without parts that are less than 1 %, and without assumptions."""
+    table, _, _ = text.partition("\nassumptions:")
+    first, *rows, last = table.splitlines()
+    return "\n".join([first, *(row for row in rows if float(row.split()[-1]) >= 1), last])
 
 
 def cases(figures: Mapping[str, Any], model: str) -> dict[tuple[str, str, int], Mapping[str, int]]:
@@ -321,9 +348,14 @@ def values() -> dict[str, Any]:
     found = kept("energy")
     block, whole = "mxsf, block, SGD, 1", "mxsf, DeiT-Tiny, AdamW, 1"
     rows = split(found)
+    encoder = spent(MACHINES["mxsf"], counts(found, "mxsf, MiniLM"), DEFAULT)
     return {
         "figures": found,
-        "shown": shown(energy_of(Work(MACHINES["mxsf"], counts(found, block)), DEFAULT)),
+        "shown": shown(spent(MACHINES["mxsf"], counts(found, block), DEFAULT)),
+        "encoder": brief(shown(encoder)),
+        "encoder_spent": Spent.of(encoder),
+        "channel": CHANNEL,
+        "steps": [energies(found, "DeiT-Tiny")["mxsf", one, 1][DEFAULT_NAME] for one in OPTIMIZERS],
         "checked": [name for name, case in found.items() if case.get("interpreted")],
         "verilog": {n: c["verilog_cycles"] for n, c in found.items() if "verilog_cycles" in c},
         "predicted": {name: case["counters"]["cycles"] for name, case in found.items()},

@@ -44,6 +44,23 @@ def test_rows_of_a_table() -> None:
     assert energy.table(counted, "DeiT-Tiny") == [head]
 
 
+def test_bandwidth() -> None:
+    """Words of 32 bytes and descriptors of as many, in ten cycles of 2 ns, with AdamW twice."""
+    counted = figures(mxsf_block_SGD_1=3, mxsf_block_AdamW_1=6)
+    counted["mxsf, block, SGD, 1"]["counters"] |= {"words_written": 4, "descriptors": 2}
+    head, *rows = energy.table(counted, "block")
+    assert head[-1] == "GB/s"
+    assert [row[-1] for row in rows] == [f"{32 * words / 20:.1f}" for words in (9, 6)]
+
+
+def test_what_is_left_out_of_a_table() -> None:
+    text = (
+        "    counted  %\nall of it  1  100.00\n  a  1  0.99\n  b  1  1.00\n7 cycles\nassumptions:\n"
+    )
+    lines = ["    counted  %", "all of it  1  100.00", "  b  1  1.00", "7 cycles"]
+    assert energy.brief(text).splitlines() == lines
+
+
 def test_what_is_nearest() -> None:
     rows = [("head",), ("the paper",), ("far", "50", "25", "25"), ("near", "80", "15", "5")]
     assert energy.nearest(rows)[0] == "near"
@@ -65,6 +82,7 @@ def test_attention_on_the_machine_beside() -> None:
     assert one.groups == {"off chip": pytest.approx(18.75 * bits), "on chip": 0, "core": 0}
     assert one.total == pytest.approx(18.75 * bits)
     assert one.cycles == 10 - 10 + 4
+    assert one.moved == bits // 8
 
 
 def test_what_is_exchanged_through_memory() -> None:
