@@ -91,6 +91,30 @@ def test_what_came_early_makes_room() -> None:
     assert len(scheduled(draft).order) == 4 * 14 - 4 * 4
 
 
+def test_loads_that_wait_for_later_descriptors_may_come_in_order() -> None:
+    """Where parts that came early are in the way, the first of such loads has its turn.
+
+    There are more of them than are looked at together, when what they wait for is behind them.
+    """
+    draft = Draft(SMALL_MACHINE)
+
+    def loaded(beats: int) -> Rows:
+        rows = draft.rows(beats, 1, "rows")
+        layout = Float32Layout(configuration=SMALL_MACHINE, rows=beats, columns=8)
+        load_rows(draft, draft.vectors("x", layout), range(1), rows)
+        return rows
+
+    for sizes, function in (([3] * 66, "relu"), *[([100, 28, 100, 28], "none")] * 4):
+        small, large = [loaded(beats) for beats in sizes], loaded(256)
+        if function != "none":
+            draft.compute(large, Pass(function=function), d=large)
+        for rows in small:
+            draft.compute(rows, Pass(arithmetic="add", y=large.cut(0, rows.beats)), d=large)
+        layout = Float32Layout(configuration=SMALL_MACHINE, rows=256, columns=8)
+        store_rows(draft, draft.vectors("y", layout), range(1), large)
+    assert sorted(scheduled(draft).order) == [*range(len(draft.steps))]
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_any_sizes_leave_the_bits_of_the_models(seed: int) -> None:
     """Shapes and buffers of random sizes."""

@@ -453,6 +453,11 @@ class _Run:
                     saved.append((len(self.order), self._saved()))
                     saved = [one for one in saved if _kept(one[0], len(self.order))]
                 continue
+            if self.waiting[self.head]:
+                # It waits for a later one alone (see `_gated`), which cannot run before it does.
+                self.waiting[self.head] = 0
+                insort(self.ready[self.queue[self.head]], self.head)
+                continue
             # Back to where there was more room, and from there more in order.
             if lookahead == 0 and back > 2 * len(saved):
                 raise CompileError(_stuck(self.draft.drafted[self.head]))
