@@ -343,6 +343,27 @@ def conversion_share(figures: Mapping[str, Any]) -> float:
     return max(energy.parts[-1].energy / energy.total for energy in found)
 
 
+def _netlist_of_bf16(name: str) -> tuple[float, float]:
+    """Gate equivalents and ns of the fastest netlist of a sub-matrix unit."""
+    (found,) = (
+        one["numbers"]["timing"]
+        for one in kept("synthesis")["results"]
+        if one["configuration"] == name and one["technology"] == "nangate45"
+    )
+    return found["ge"], found["delay_ns"]
+
+
+def off_chip_of_bf16(figures: Mapping[str, Any]) -> str:
+    """Share of a block's energy off chip on machines of BF16, one image, by all assumptions."""
+    shares = [
+        100 * one.groups[GROUPS[0]] / one.total
+        for (machine, _, images), found in energies(figures, "block").items()
+        if machine.startswith("bf16") and images == 1
+        for one in found.values()
+    ]
+    return _range(shares, ".0f")
+
+
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""
     found = kept("energy")
@@ -356,7 +377,10 @@ def values() -> dict[str, Any]:
         "encoder_spent": Spent.of(encoder),
         "channel": CHANNEL,
         "steps": [energies(found, "DeiT-Tiny")["mxsf", one, 1][DEFAULT_NAME] for one in OPTIMIZERS],
-        "checked": [name for name, case in found.items() if case.get("interpreted")],
+        "checked": sum("interpreted" in case for case in found.values()),
+        "unit": _netlist_of_bf16("pu_bf16"),
+        "own_unit": _netlist_of_bf16("pu_bf16 of the machine"),
+        "off_chip_of_bf16": off_chip_of_bf16(found),
         "verilog": {n: c["verilog_cycles"] for n, c in found.items() if "verilog_cycles" in c},
         "predicted": {name: case["counters"]["cycles"] for name, case in found.items()},
         "machines": MACHINES,

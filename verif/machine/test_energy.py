@@ -212,7 +212,14 @@ VECTORS = "arithmetic, function, softmax, layer_norm, rms_norm, sum, convert"
             replace(DEFAULT, grade="fine", functions=(), reductions=("softmax",)),
             ["grade fine is taken for compact: softmax"],
         ),
-        (BF16_MACHINE, ["a conversion to bf16 is taken for one to mxsf"]),
+        (
+            BF16_MACHINE,
+            [
+                "a sub-matrix unit that chooses behind its adders what a tile begins with is taken "
+                "for one that chooses in front of them",
+                "a conversion to bf16 is taken for one to mxsf",
+            ],
+        ),
         (
             MachineConfiguration(format_a="mxfp4_e2m1", format_w="mxfp4_e2m1"),
             ["a conversion to mxfp4_e2m1 is taken for one to mxsf"],
@@ -245,6 +252,8 @@ def test_what_is_taken_for_something_else(
 
 
 def test_nothing_stands_in_for_ones_own() -> None:
+    converted = ["a conversion to bf16 is taken for one to mxsf"]
+    assert stand_ins(BF16_MACHINE, units={"product": 1}) == converted
     units = dict.fromkeys(UNITS, 1)
     scales = {"a_scales": {"read": 1, "write": 1}}
     (memories,) = stand_ins(FPGA_MACHINE, units=units, buffers=scales)[1:]

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from mxsafe.machine.energy import COUNTED
-from studies.pages import energy
+from studies.energy_machines import OPTIMIZERS
+from studies.pages import energy, kept
 
 
 def figures(**words: int) -> dict[str, Any]:
@@ -59,6 +60,27 @@ def test_what_is_left_out_of_a_table() -> None:
     )
     lines = ["    counted  %", "all of it  1  100.00", "  b  1  1.00", "7 cycles"]
     assert energy.brief(text).splitlines() == lines
+
+
+def test_what_has_been_run() -> None:
+    """As the page says: all but blocks with several images."""
+    alone = {name for name, one in kept("energy").items() if not one.get("interpreted")}
+    assert alone == {
+        f"{machine}, block, {optimizer}, {images}"
+        for machine in ("mxsf", "bf16", "mxfp4")
+        for optimizer in OPTIMIZERS
+        for images in (2, 3)
+    }
+
+
+def test_the_share_off_chip_of_bf16() -> None:
+    """Of all tables, for machines of BF16 alone and one image."""
+    counted = figures(mxsf_block_SGD_1=100, bf16_block_SGD_1=100)
+    counted["bf16, block, SGD, 1"]["counters"]["array_busy"] = 1
+    least, most = (
+        100 * bit * 25600 / (bit * 25600 + 1024 * 12.2512) for bit in (14, 15.8 + 0.55 + 5.3)
+    )
+    assert energy.off_chip_of_bf16(counted) == f"{least:.0f} to {most:.0f}"
 
 
 def test_what_is_nearest() -> None:
