@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -367,7 +368,11 @@ class _Refutations:
 
     def _try(self, number: int) -> tuple[int, str]:
         self._alone.mkdir(parents=True, exist_ok=True)
-        (self._alone / f"{self._module.name}.v").write_text(self._mutants.alone(number))
+        # Tests find a unit's modules by what the heads of files say.
+        lines = self._module.sources[0].read_text().splitlines(keepends=True)
+        head = "".join(takewhile(lambda line: line.startswith("//"), lines))
+        text = head + self._mutants.alone(number)
+        (self._alone / f"{self._module.name}.v").write_text(text)
         return _run(["--full", *self._tests], {"MXSAFE_PROVED": str(self._alone.absolute())})
 
 
