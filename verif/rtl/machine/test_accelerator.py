@@ -582,8 +582,8 @@ def some_of(faults: list[Fault], every: int, machine: MachineConfiguration) -> l
 
 
 def check_some_errors(module: Module, machine: MachineConfiguration, seed: int, every: int) -> None:
-    """One of so many errors of each kind, in a random program."""
-    program = based_program(machine, seed, 100)
+    """One of so many errors of each kind, in a random program that does all there is."""
+    (program,) = covering_programs(machine, [seed], 100, base=BASE * machine.word_bytes)
     chosen = some_of(faults_of(program, machine, 8), every, machine)
     check_faults("verilator", module, machine, program, chosen)
 
