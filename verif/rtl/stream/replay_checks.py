@@ -46,6 +46,7 @@ def check_rows(
 ) -> Streamed:
     """Rows come out as the model has them; without their first pass, or with that alone."""
     config = module.parameters
+    steady = {"skip": skip, "stop": stop, "stream": False}
     passes = 1 if stop else config["passes"] - skip
     rng = np.random.default_rng(1)
     beats = rng.integers(0, 256, (len(last), config["beat_bits"] // 8)).astype(np.uint8)
@@ -76,7 +77,7 @@ def check_rows(
         },
         clocks=len(expected.beat) + config["depth"] + 2 * len(ends),
         probe=(int(ends[0]), passes),
-        steady={n: int(v) for n, v in {"skip": skip, "stop": stop}.items() if config[f"may_{n}"]},
+        steady={n: int(v) for n, v in steady.items() if config[f"may_{n}"]},
         silent="target" in config,  # for FPGAs it takes beats during reset too
         **options,
     )

@@ -141,6 +141,13 @@ def _check(
         "overlong": np.append(0, np.repeat(np.repeat(overlong, kinds), beats + pause)),
         "leaves": np.isin(np.arange(clocks), ends[squares]),
         "centred": np.ones(clocks),
+        # What is shared does nothing else, and no row is given up.
+        **dict.fromkeys(("begins", "summing", "other", "clear"), np.zeros(clocks)),
+    }
+    of_rows = {
+        name: np.zeros((clocks, (ports[name].width + 7) // 8), np.uint8)
+        for name in ("negative", "stores", "stored")
+        if name in ports
     }
     log = run_lockstep(
         simulator,
@@ -156,6 +163,7 @@ def _check(
                 )
             ),
             **{name: ports[name].words(pin) for name, pin in pins.items() if name in ports},
+            **of_rows,
         },
         unsettled=clocks - 1,
     )
