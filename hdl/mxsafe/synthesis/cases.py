@@ -331,20 +331,20 @@ BF16: tuple[Case, ...] = (
 parts in which scales are missing; synthesised by name too."""
 
 
-_SECOND = {
-    "safe_mac, 3 stages": "safe_mac, 3 stages",
-    "safe_mac_exact, 2 stages": "safe_mac_exact, 2 stages",
-    "pu_exact, 1 accumulator": "pu_exact, 1 accumulator",
-    "pu": "pu",
-    "activation of four functions, 1 lane": "activation of four functions, 1 lane",
-    "accelerator, functions": "functions of a machine",
+IN_SECOND: Mapping[str, str] = {
+    name: f"{name}, in osu018"
+    for name in (
+        "safe_mac, 3 stages",
+        "safe_mac_exact, 2 stages",
+        "pu_exact, 1 accumulator",
+        "activation of four functions, 1 lane",
+    )
 }
-IN_SECOND = ", in osu018"
-"""What names of `SECOND` end with."""
+"""By name of a case, what it is called in a second library of cells."""
 SECOND: tuple[Case, ...] = tuple(
-    replace(case, name=f"{_SECOND[case.name]}{IN_SECOND}", technologies=("osu018",))
-    for case in (*STANDARD, *MACHINE)
-    if case.name in _SECOND and case.formats == "mxsf" and "nangate45" in case.technologies
+    replace(case, name=IN_SECOND[case.name], technologies=("osu018",))
+    for case in STANDARD
+    if case.name in IN_SECOND and case.formats == "mxsf"
 )
 """Units in a second library of cells, synthesised by name too."""
 

@@ -243,7 +243,8 @@ class Nets(ABC):
     def _charge(self, net: str) -> Energies:
         """Energy of charging and discharging what a net drives, fJ."""
         rises, falls = self.counts(net)
-        return 0.5 * self.loads.get(net, 0.0) * VOLTS**2 * (rises + falls)
+        changes: Energies = (rises + falls).astype(np.float64)
+        return 0.5 * self.loads.get(net, 0.0) * VOLTS**2 * changes
 
 
 class _Recorded(Nets):
