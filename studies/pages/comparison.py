@@ -15,11 +15,14 @@ import mxsafe as mx
 from mxsafe import model
 from mxsafe.analysis import figures
 from mxsafe.synthesis import report as synthesis_report
+from mxsafe.synthesis.cases import CARRY_SAVE
+from mxsafe.synthesis.layout import KINDS as WIRES
 from mxsafe.synthesis.power import PERIOD, usual_netlist
+from mxsafe.synthesis.vectorless import ACTIVITIES
 from studies.drawing import draw_front, front, plain
 from studies.fan_out_of_four import FO4_PS
-from studies.pages import accelerator, experiments
-from studies.pages.synthesis import own_luts, published_luts
+from studies.pages import accelerator, experiments, kept
+from studies.pages.synthesis import own_luts, published_luts, vectorless
 from studies.pages.window import relative
 from studies.synthesised import PAPER_GE, PAPER_PJ, Result, Synthesis, find, load, usual_numbers
 from verif.data import minilm
@@ -68,9 +71,119 @@ def clock(result: Result) -> Measured:
     return Measured(value=rate, text=f"{rate:,.0f} with {share:,.0f} GE", path=path)
 
 
+KINDS: Mapping[str, str] = {
+    "n": "a netlist; its times have wires as the library estimates them",
+    "s": "a netlist, simulated on real data with glitches, without wires",
+    "v": "a netlist without operands: *vectorless*, a sum over the library at an activity",
+    "r": "a unit that was placed and routed",
+}
+"""What numbers are of, by the letters that mark them."""
+_USUAL = "pu_exact, 1 accumulator"
+_LESS_ENERGY = tuple(case.name for case in CARRY_SAVE if case.unit == "pu_exact")
+
+
+def energies(synthesis: Synthesis) -> list[dict[str, Any]]:
+    """Sub-matrix units for `exact` with MXSF, the usual one first: energies of a MAC, pJ, or None.
+
+    Those that were synthesised.
+    """
+    by_name = {
+        found["configuration"]: found
+        for found in synthesis["results"]
+        if found["format"] == "mxsf" and found["technology"] == "nangate45"
+    }
+    return [
+        {
+            "name": f"`{name}`",
+            "ge": usual_numbers(found)["ge"] / (synthesis_report.macs_of_four_lanes(found) or 1),
+            "mhz": 1000 / _fastest(found),
+            "pj": synthesis_report.pj_of_four_lanes(found, found["power"])
+            if "power" in found
+            else None,
+            "vectorless": [*vectorless(found), *vectorless(found, "vectorless_gates_open")],
+            "result": found,
+        }
+        for name in (_USUAL, *_LESS_ENERGY)
+        if (found := by_name.get(name))
+    ]
+
+
+def _least(units: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return min((one for one in units if one["pj"] is not None), key=lambda one: float(one["pj"]))
+
+
+def least_energy(units: Sequence[Mapping[str, Any]]) -> Measured:
+    """The least energy of a MAC, beside that of the usual unit."""
+    least = _least(units)
+    text = f"{least['pj']:.2f} in {least['name']}; {units[0]['pj']:.2f} in the usual one"
+    return Measured(value=least["pj"], text=text)
+
+
+def energy_limit(units: Sequence[Mapping[str, Any]]) -> str:
+    """Where the least energy of a MAC goes."""
+    result = _least(units)["result"]
+    parts = {
+        part: sum(result["power"][part].values()) / result["power"]["clock"]["total_pj"]
+        for part in ("combinational", "sequential")
+    }
+    return (
+        f"{parts['combinational']:.0%} of it are in logic, whose nets change "
+        f"{result['power']['clock']['changes_per_net']:.2f} times a cycle on real data, and "
+        f"{parts['sequential']:.0%} in registers and their clocks"
+    )
+
+
+def for_fpgas() -> list[dict[str, Any]]:
+    """Our exact MAC and MX-for-FPGA's dot products, built for FPGAs."""
+    fpga = load("fpga")
+    ours = "safe_mac_exact for FPGAs"
+    found = [
+        {
+            "name": "`safe_mac_exact`, MXSF",
+            "luts": own_luts("safe_mac_exact")["luts"],
+            "dsps": find(fpga, ours, "xilinx")["numbers"]["dsps"],
+            "ecp5": find(fpga, ours, "ecp5")["numbers"]["luts"],
+        }
+    ]
+    found += [
+        {
+            "name": f"{peer['origin']}: {peer['name']}",
+            "luts": peer["numbers"]["xilinx"]["luts"]["luts"],
+            "dsps": peer["numbers"]["xilinx"]["dsps"],
+            "ecp5": peer["numbers"]["ecp5"]["luts"],
+        }
+        for peer in fpga["peers"]
+        if peer["origin"] == "MX-for-FPGA"
+    ]
+    (beside,) = (one["luts"] for one in found if one["name"].endswith("E2M5"))
+    return [{**one, "over": one["luts"] / beside} for one in found]
+
+
+def _laid_out() -> dict[str, float]:
+    """Clocks, MHz, and shares of energy that wires add, of the MAC that was placed and routed."""
+    (unit,) = kept("layout")["units"].values()
+    kinds = [kind for kind in WIRES if kind != "none"]
+    clocks = [1000 / unit[kind]["delay_ns"] for kind in kinds]
+    energies = [
+        unit["power"][kind]["total_pj"] / unit["power"]["none"]["total_pj"] for kind in kinds
+    ]
+    return {
+        "estimated": 1000 / unit["netlist"]["delay_ns"],
+        "slowest": min(clocks),
+        "fastest": max(clocks),
+        "least": min(energies) - 1,
+        "most": max(energies) - 1,
+    }
+
+
+def _cells_luts(unit: str) -> int:
+    """LUTs of a MAC of one stage that is built for standard cells, on Xilinx without DSPs."""
+    return int(find(load(), f"{unit}, 1 stage", "xilinx")["numbers"]["luts"]["luts"])
+
+
 def _luts(unit: str) -> Measured:
     """The LUTs of a MAC with one stage, on Xilinx without DSPs, built for FPGAs."""
-    cells = find(load(), f"{unit}, 1 stage", "xilinx")["numbers"]["luts"]["luts"]
+    cells = _cells_luts(unit)
     luts = own_luts(unit)["luts"]
     return Measured(value=luts, text=f"{luts:,}; {cells:,} built for standard cells")
 
@@ -349,7 +462,16 @@ def values() -> dict[str, Any]:
     synthesis = load()
     found = points(synthesis)
     exact = {point.format: point for point in found if point.arithmetic == "exact"}
+    units = energies(synthesis)
     return {
+        "kinds": KINDS,
+        "activities": ACTIVITIES,
+        "energies": units,
+        "energy": least_energy(units),
+        "energy_limit": energy_limit(units),
+        "for_fpgas": for_fpgas(),
+        "for_cells": _cells_luts("safe_mac_exact"),
+        "laid": _laid_out(),
         "tools": synthesis_report.tools_line(synthesis),
         "paper_ge": round(PAPER_GE),
         "area": lambda name: area_at_500(find(synthesis, name)),

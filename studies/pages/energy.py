@@ -370,6 +370,7 @@ def values() -> dict[str, Any]:
     block, whole = "mxsf, block, SGD, 1", "mxsf, DeiT-Tiny, AdamW, 1"
     rows = split(found)
     encoder = spent(MACHINES["mxsf"], counts(found, "mxsf, MiniLM"), DEFAULT)
+    own_product = unit_energy(DEFAULT, "product", MACHINES["mxsf"])
     return {
         "figures": found,
         "shown": shown(spent(MACHINES["mxsf"], counts(found, block), DEFAULT)),
@@ -390,6 +391,7 @@ def values() -> dict[str, Any]:
         "split": rows,
         "nearest": nearest(rows),
         "paper": PAPER,
+        "own_product": own_product,
         "paper_product": PAPER_PRODUCT,
         "images": IMAGES,
         "blocks": _share_of_blocks(found),
@@ -414,8 +416,7 @@ def values() -> dict[str, Any]:
         ),
         "conversion": conversion_share(found),
         "exchanged": saved_with_exchange(found),
-        "ratio": unit_energy(DEFAULT, "product", MACHINES["bf16"])
-        / unit_energy(DEFAULT, "product", MACHINES["mxsf"]),
+        "ratio": unit_energy(DEFAULT, "product", MACHINES["bf16"]) / own_product,
         "products": counts(found, whole)["array_busy"] * 1024,
     }
 

@@ -7,6 +7,9 @@ from typing import Any
 
 from mxsafe.analysis import figures
 from mxsafe.synthesis import report as synthesis_report
+from mxsafe.synthesis.cases import IN_SECOND
+from mxsafe.synthesis.vectorless import ACTIVITIES
+from studies.fan_out_of_four import FO4_PS
 from studies.synthesised import PAPER_GE, PAPER_NS, PAPER_PJ, Result, Synthesis, find, load
 
 
@@ -108,7 +111,10 @@ def values() -> dict[str, Any]:
         "paper_ge": PAPER_GE,
         "paper_ns": PAPER_NS,
         "paper_pj": PAPER_PJ,
+        "activities": ACTIVITIES,
         "areas": _areas(synthesis),
+        "second": in_second(synthesis),
+        "fo4": FO4_PS,
         "luts": [(own_luts(other.unit), other) for other in published_luts()],
         "limits": limits(synthesis),
         # One level below the page's own headings.
@@ -142,9 +148,41 @@ def _areas(synthesis: Synthesis) -> list[dict[str, Any]]:
             "pj": synthesis_report.pj_of_four_lanes(result, result["power"])
             if result.get("power")
             else None,
+            "vectorless": vectorless(result),
         }
         for result in _results_on(synthesis, "nangate45")
         if (result["macs"] or 0) > 1
+    ]
+
+
+def vectorless(result: Result, name: str = "vectorless") -> list[float | None]:
+    """Energies of a MAC of four lanes without operands, by activity, pJ; None where not measured.
+
+    Parameters
+    ----------
+    result : Mapping
+    name : {"vectorless", "vectorless_gates_open"}
+    """
+    found = result.get("power", {}).get(name, {})
+    share = synthesis_report.macs_of_four_lanes(result) or 1
+    energies = (found.get(str(activity)) for activity in ACTIVITIES)
+    return [None if energy is None else energy / share for energy in energies]
+
+
+def in_second(synthesis: Synthesis) -> list[dict[str, Any]]:
+    """The smallest netlists of units in both libraries of cells."""
+
+    def smallest(name: str, technology: str) -> dict[str, Any]:
+        area = find(synthesis, name, technology)["numbers"]["area"]
+        return {**area, "fo4": 1000 * area["delay_ns"] / FO4_PS[technology]}
+
+    return [
+        {
+            "title": second.removesuffix(", in osu018"),
+            "first": smallest(first, "nangate45"),
+            "second": smallest(second, "osu018"),
+        }
+        for first, second in IN_SECOND.items()
     ]
 
 

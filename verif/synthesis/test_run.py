@@ -752,6 +752,7 @@ def test_the_committed_results_are_those_of_the_cases() -> None:
     )
     found = {(r["configuration"], r["format"], r["technology"]) for r in COMMITTED["results"]}
     assert standard <= found <= standard | named
+    assert {(c.name, c.formats, "osu018") for c in SECOND} <= found
     assert {name for name, *_ in found} >= {c.name for c in STANDARD if c.unit != "sta_exact"}
 
 

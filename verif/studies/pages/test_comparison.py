@@ -1,22 +1,30 @@
 """The comparison: what is good enough, errors of a layer, and the front."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from studies.pages import DOCS
 from studies.pages.comparison import (
+    KINDS,
     LayerError,
     Measured,
     Point,
     area_at_500,
     clock,
+    energies,
+    energy_limit,
+    for_fpgas,
     layer_error,
+    least_energy,
     margins,
     pareto,
     points,
     verdict,
 )
+from studies.pages.synthesis import in_second, vectorless
 from studies.synthesised import find, load
 from verif.support.tests import raises
 
@@ -139,3 +147,83 @@ def test_points_are_those_synthesised() -> None:
     } == units
     with raises(LookupError, "synthesis must have pu for mxint4 on nangate45"):
         find(synthesis, "pu", format="mxint4")
+
+
+_OF_HARDWARE = re.compile(r"\b(GE|ns|FO4|MHz|pJ|LUTs|LUT4s|DSPs)\b|\bactivity \d")
+
+
+def test_every_number_of_hardware_says_what_it_is_of() -> None:
+    """By a letter in the head of its column, or in its row."""
+    page = (DOCS / "comparison.md").read_text()
+    letters = set(KINDS)
+    heads = 0
+    for head, first in re.findall(r"^(\|.*)\n\|---.*\n(\|.*)", page, re.MULTILINE):
+        cells = [cell.strip() for cell in head.strip("|").split("|")]
+        if "of" in cells:
+            assert first.strip("|").split("|")[cells.index("of")].strip() in letters
+            continue
+        for cell in cells:
+            if _OF_HARDWARE.search(cell) and cells[0] != "component":
+                heads += 1
+                assert re.search(r" \((\w)\)$", cell), f"{cell} of {head}"
+                assert cell[-2] in letters
+    assert heads > 40
+    targets = page.split("## Targets")[1].split("\n\n")[1].splitlines()
+    assert {row.split(" | ")[1] for row in targets[2:]} <= letters
+    assert "all of netlists (n)" in page.split("## What was tried")[1].split("\n|")[0]
+
+
+def test_energies_with_and_without_operands() -> None:
+    found = energies(load())
+    assert None not in found[0]["vectorless"]
+    for one in found:
+        if None in one["vectorless"]:
+            assert set(one["vectorless"]) == {None}  # of an earlier run
+            continue
+        half, running = one["vectorless"][:2], one["vectorless"][2:]
+        assert 0.0 < half[0] < half[1] < one["pj"]
+        assert all(less < more for less, more in zip(half, running, strict=True))
+    least = least_energy(found)
+    assert least.value == min(one["pj"] for one in found if one["pj"] is not None)
+    assert least.text.endswith(f"; {found[0]['pj']:.2f} in the usual one")
+
+
+def test_what_least_energy_is_spent_on() -> None:
+    power = {
+        "combinational": {"internal_pj": 3.0, "switching_pj": 3.0},
+        "sequential": {"internal_pj": 1.0, "switching_pj": 1.0},
+        "clock": {"total_pj": 8.0, "changes_per_net": 0.5},
+    }
+    units = [
+        {"pj": 9.0, "result": {}},
+        {"pj": 8.0, "result": {"power": power}},
+        {"pj": None, "result": {}},
+    ]
+    assert energy_limit(units) == (
+        "75% of it are in logic, whose nets change 0.50 times a cycle on real data, and 25% in "
+        "registers and their clocks"
+    )
+
+
+def test_energies_are_shared_as_areas_are() -> None:
+    result = {"macs": 16, "parameters": {"lanes": 8}, "power": {"vectorless": {"0.1": 64.0}}}
+    assert vectorless(result) == [2.0, None]
+    assert vectorless({"macs": 16, "parameters": {}}) == [None, None]
+
+
+def test_builds_for_fpgas_stand_beside_each_other() -> None:
+    ours, *others = for_fpgas()
+    assert [one["name"].split(": ")[-1] for one in others] == [
+        f"exact dot product of four {name}" for name in ("E2M5", "E4M3")
+    ]
+    assert others[0]["over"] == 1.0
+    assert ours["over"] == ours["luts"] / others[0]["luts"]
+    fpga = find(load("fpga"), "safe_mac_exact, 1 stage, no DSPs, for FPGAs", "xilinx")
+    assert ours["luts"] == fpga["numbers"]["luts"]["luts"]
+
+
+def test_units_in_a_second_library() -> None:
+    for one in in_second(load()):
+        for part in ("first", "second"):
+            assert 20 < one[part]["fo4"] < 300
+        assert 0.5 < one["second"]["ge"] / one["first"]["ge"] < 2.0
