@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from hypothesis import settings
 
-from verif.support import coverage, manifest
+from verif.support import coverage, manifest, simulations
 from verif.support.checkers import COMPARED
 from verif.support.simulators import SIMULATED, SIMULATORS
 from verif.support.tests import Tally, Volume, available, on_one_simulator
@@ -73,7 +73,11 @@ def pytest_collection() -> Iterator[None]:
 
 
 def pytest_sessionfinish() -> None:
-    """Write what coverage.py counts here, if it does: a worker may be ended before its exit."""
+    """End simulators that wait, and write what coverage.py counts here, if it does.
+
+    A worker may be ended before its exit.
+    """
+    simulations.close_all()
     counting = sys.modules.get("coverage")
     running = counting.Coverage.current() if counting else None
     if running is not None:

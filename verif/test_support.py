@@ -6,7 +6,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,10 +14,11 @@ import pytest
 from verif.bench import job
 from verif.bench.difference import changed_bits, difference
 from verif.bench.job import packed, write_log
-from verif.support import simulators
+from verif.support import simulations, simulators
 from verif.support.checkers import assert_equal, assert_same
 from verif.support.farm import prefixed
 from verif.support.manifest import Module
+from verif.support.simulations import Started
 from verif.support.simulators import SIMULATORS, run_bench, run_lockstep, runtime_library, simulate
 from verif.support.tests import available, on_one_simulator, raises, refused
 
@@ -124,6 +125,44 @@ def test_memories_begin_at_random_by_a_seed(modules: dict[str, Module], tmp_path
     assert found[0] == found[2] != found[1]
 
 
+def test_each_job_begins_where_the_simulation_began(
+    simulator: str, modules: dict[str, Module], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a job has written is not there in the next one, which a simulator runs all the same."""
+    module = prefixed(tmp_path, "memory", {"": modules["beat_memory_beat_bits64_depth16"]})
+    pins = dict.fromkeys((pin for pin in module.inputs if pin != "clk"), 0)
+    reads = pins | {"read_en": np.ones(3, np.int64)}
+    writes = reads | {"write_en": 1, "write_data": 0x123456789ABCDEF0}
+    starts = []
+
+    def start(*given: Any) -> Started:
+        starts.append(given)
+        return Started(*given)
+
+    simulations.close_all()
+    monkeypatch.setattr(simulations, "Started", start)
+
+    def read(stimulus: dict[str, Any]) -> list[int]:
+        log = run_lockstep(simulator, module, stimulus, unsettled=3)
+        found: list[int] = log["read_data"][-1].tolist()
+        return found
+
+    first = read(reads)
+    assert read(writes) == list((0x123456789ABCDEF0).to_bytes(8, "little")) != first
+    with pytest.raises(AssertionError, match="KeyError: 'MXSAFE_JOB'"):
+        simulate(simulator, module.name, module.sources, "verif.bench.lockstep", {})
+    assert read(reads) == first
+    assert len(starts) == 1
+
+
+def test_a_simulator_that_is_gone_is_an_error(modules: dict[str, Module]) -> None:
+    """Before there is a job, and in each that is tried then."""
+    module = modules["mxsf_decoder"]
+    for _ in range(2):
+        with pytest.raises(AssertionError, match=r"No module named 'verif\.bench\.none'"):
+            simulate("icarus", module.name, module.sources, "verif.bench.none", {})
+
+
 def test_arrays_of_tests_and_benches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows of bytes are numbers in a bench, and rows again when they come back."""
     sent = {
@@ -157,6 +196,7 @@ def test_arrays_of_tests_and_benches(monkeypatch: pytest.MonkeyPatch) -> None:
         bench()
 
     monkeypatch.setattr(simulators, "simulate", run)
+    monkeypatch.setattr(job, "begin", lambda: None)
     log = run_bench("icarus", Module("top", _ROOT, (), {}, 0, {}), "any", sent)
     assert log["same"] == seen
     assert log["words"].tolist() == [[1, 2, 0], [0, 0, 128]]

@@ -13,6 +13,7 @@ from cocotb.clock import Clock
 from cocotb.triggers import ClockCycles, FallingEdge, First, RisingEdge, Timer
 
 from mxsafe.machine.description import ACCESS_REGISTERS, REGISTERS
+from verif.bench.job import begin
 
 _ADDRESSES = {register.name: register.address for register in REGISTERS + ACCESS_REGISTERS}
 _READ = [register.name for register in REGISTERS if register.access != "write"]
@@ -106,6 +107,7 @@ class Driver:
 @cocotb.test()
 async def run(dut: cocotb.handle.HierarchyObject) -> None:
     """Load memory, run programs one after the other, write memory down."""
+    begin()
     job = json.loads(os.environ["MXSAFE_JOB"])
     Path("memory_in.hex").symlink_to(job["memory"])
     Clock(dut.clk, _PERIOD, unit="ns").start(start_high=False)  # pins settle before the first edge

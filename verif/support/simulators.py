@@ -1,11 +1,11 @@
 """Building and running designs on Icarus Verilog and Verilator under cocotb.
 
 A build is kept under ``sim_build/`` in a folder named after a hash of everything that goes into it,
-so an unchanged design is compiled once. Four things keep the builds of Verilator short: its
-run-time library, its headers and cocotb's main program are compiled once on a machine, and kept in
-the user's cache, a module with many instances is compiled once (Verilator's hierarchical mode), the
-C++ of a design is one file, and only the ports of the top module can be reached from the bench, so
-that everything below is optimised.
+so an unchanged design is compiled once; `verif.support.simulations` starts it once for many jobs.
+Four things keep the builds of Verilator short: its run-time library, its headers and cocotb's main
+program are compiled once on a machine, and kept in the user's cache, a module with many instances
+is compiled once (Verilator's hierarchical mode), the C++ of a design is one file, and only the
+ports of the top module can be reached from the bench, so that everything below is optimised.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from xml.etree import ElementTree
 import cocotb_tools.config
 import numpy as np
 import pytest
-from cocotb_tools.runner import get_results, get_runner
+from cocotb_tools.runner import get_runner
 from numpy.typing import NDArray
 
 from mxsafe.host import verilator
@@ -44,7 +44,7 @@ from mxsafe.host.verilator import (
     user_cache,
     verilator_bin,
 )
-from verif.support import coverage, recording
+from verif.support import coverage, recording, simulations
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, Words
 from verif.verilog.linters import DISTRIBUTED, distributed_verilator, said_by_verilator
@@ -100,7 +100,10 @@ public:
 """
 _THIS_DESIGN = """\
 extern "C" {
-void* design_new() { return new Vtop{""}; }
+void* design_new() {
+    Verilated::threadContextp()->threads(1);  // no other ones, which a fork would leave behind
+    return new Vtop{""};
+}
 void design_delete(void* design) { delete static_cast<Vtop*>(design); }
 void design_eval_step(void* design) { static_cast<Vtop*>(design)->eval_step(); }
 void design_eval_end_step(void* design) { static_cast<Vtop*>(design)->eval_end_step(); }
@@ -433,39 +436,41 @@ def simulate(
             built = recording.recorded(top, sources, Path(recorder)) if records else sources
             covered = coverage.is_covered(simulator, built)
             folder = _build(simulator, top, built, covered)
-        with tempfile.TemporaryDirectory(dir=folder, prefix="run-") as run:
-            log, results = Path(run) / "run.log", Path(run) / "results.xml"
-            failed = 1
-            try:
-                get_runner(simulator).test(
-                    test_module=bench,
-                    hdl_toplevel=top,
-                    hdl_toplevel_lang="verilog",
-                    build_dir=folder,
-                    test_dir=run,
-                    results_xml=str(results),
-                    extra_env=environment,
-                    plusargs=[*begins, *recording.arguments()],
-                    timescale=_TIMESCALE,
-                    log_file=log,
-                )
-                # The runner looks at the results by itself only under pytest.
-                tests, failed = get_results(results)
-                assert tests, f"{bench} holds no test"
-            except (RuntimeError, SystemExit):
-                failed = 1
-            if records and not failed:
-                recording.keep(top, sources, Path(run), bench, watched, environment)
-            if covered and not failed:
-                coverage.keep(top, sources, Path(run))
-            if failed:
-                kept = folder / f"failed-{os.getpid()}.log"
-                kept.write_text(log.read_text() if log.exists() else "")
-                how = f"{simulator}, powered up by seed {power_up}," if begins else simulator
-                what = f"{bench} failed on {how} with {top}"
-                raise AssertionError(
-                    f"{what}: {_reason(results, kept)}; the log is {os.path.relpath(kept)}"
-                )
+
+        def start(place: Path, variables: Mapping[str, str]) -> None:
+            get_runner(simulator).test(
+                test_module=bench,
+                hdl_toplevel=top,
+                hdl_toplevel_lang="verilog",
+                build_dir=folder,
+                test_dir=place,
+                results_xml=str(place / "results.xml"),
+                extra_env=variables,
+                plusargs=[*begins, *recording.arguments()],
+                timescale=_TIMESCALE,
+                log_file=place / "run.log",
+            )
+
+        key = (folder, bench, are_held, *begins, *recording.arguments())
+        started = simulations.started(key, folder, start)
+    is_alone = records or covered  # a simulation writes that when it ends, where it has begun
+    with tempfile.TemporaryDirectory(dir=folder, prefix="run-") as own:
+        run = started.place if is_alone or not started.waits else Path(own)
+        failed = not (started.waits and started.run(run, environment))
+        if records and not failed:
+            recording.keep(top, sources, run, bench, watched, environment)
+        if covered and not failed:
+            coverage.keep(top, sources, run)
+        if failed:
+            log, kept = run / "run.log", folder / f"failed-{os.getpid()}.log"
+            kept.write_text(log.read_text() if log.exists() else "")
+            reason = _reason(run / "results.xml", kept)
+    if is_alone:
+        simulations.close(key)
+    if failed:
+        how = f"{simulator}, powered up by seed {power_up}," if begins else simulator
+        what = f"{bench} failed on {how} with {top}"
+        raise AssertionError(f"{what}: {reason}; the log is {os.path.relpath(kept)}")
 
 
 def run_bench(
