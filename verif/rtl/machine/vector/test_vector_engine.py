@@ -167,6 +167,8 @@ def test_sweeps(grade: Grade, simulator: str, volume: Volume) -> None:
     machine = replace(SWEPT, grade=grade)
     module = vector_engine(machine)
     tasks = sweep_tasks(machine, 5)
+    # In the default run Icarus, which takes ten times as long, has rows that are given up first.
+    tasks = tasks[: len(tasks) // (volume(3, 1, 1) if simulator == "icarus" else 1)]
     interrupts = {at: (1 + 3 * (at % 11), 20 + at % 7) for at in range(5, len(tasks), 29)}
     stalls = {"stall_read": 0.2, "stall_write": 0.2}
     check_engine(simulator, module, machine, tasks, interrupts=interrupts, **stalls)
