@@ -14,7 +14,7 @@ from mxsafe.machine.compiler.emitter import Emitter
 from mxsafe.machine.compiler.legal import legal
 from mxsafe.machine.compiler.lowering import lowered
 from mxsafe.machine.compiler.timing import Prediction, predict
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import SMALL_MACHINE, MachineConfiguration
 from mxsafe.machine.description import (
     ACCESSES,
     COUNTERS,
@@ -32,6 +32,8 @@ from verif.rtl.machine.accelerator_job import Run, run_programs
 from verif.rtl.machine.power_up import powered_up
 from verif.support.manifest import Module
 
+WINDOW_COUNTING = replace(SMALL_MACHINE, arithmetic="window", format_w="mxfp4_e2m1", counts=True)
+"""Counters of accesses; two codes are a byte of memory. Two tests build this machine together."""
 _MANY = 8
 """Products of a random program that may wait for tokens of a queue in vain; of more, one waits."""
 _POWER_UP = 7

@@ -24,6 +24,7 @@ from mxsafe.machine.layout import narrowed
 from mxsafe.rtl.machine.accelerator import Accelerator
 from verif.rtl.machine.accelerator_checks import (
     FAILED,
+    WINDOW_COUNTING,
     Program,
     check_empty,
     check_program,
@@ -255,7 +256,7 @@ BOARD_TRANSFORMER = replace(
 """That of `docs/board.md` which runs blocks of transformers."""
 WINDOW = replace(SMALL, arithmetic="window")
 OTHERS = [
-    replace(WINDOW, format_w="mxfp4_e2m1"),  # of which two codes are a byte of memory
+    WINDOW_COUNTING,
     TRAINING,
     replace(
         SMALL,

@@ -12,7 +12,12 @@ from mxsafe.machine.configuration import (
 )
 from mxsafe.rtl.board.serial_machine import SerialMachine
 from mxsafe.rtl.machine.accelerator import Accelerator
-from verif.rtl.machine.accelerator_checks import Program, check_program, perceptron_program
+from verif.rtl.machine.accelerator_checks import (
+    WINDOW_COUNTING,
+    Program,
+    check_program,
+    perceptron_program,
+)
 from verif.rtl.machine.random_programs import covering_programs, random_program
 from verif.support.tests import raises
 from verif.support.units import generated
@@ -58,8 +63,13 @@ def check_all_modes(machine: MachineConfiguration, seed: int) -> None:
     check(machine, "verilator", seed, program)
 
 
-def test_random_programs() -> None:
-    check_all_modes(TINY, 1)
+@pytest.mark.parametrize(
+    "machine",
+    [WINDOW_COUNTING, pytest.param(TINY, marks=pytest.mark.variant)],
+    ids=["window", "4 rows"],
+)
+def test_random_programs(machine: MachineConfiguration) -> None:
+    check_all_modes(machine, 1)
 
 
 @pytest.mark.full
