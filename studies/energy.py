@@ -200,7 +200,8 @@ _ATTENTIONS = (
     for name, beside in BESIDE.items()
     for title, machine in ((name, MACHINES[name]), (f"{name}, beside", beside))
 )
-CASES: dict[str, Counted] = {case.name: case for case in (*_STEPS, *_ATTENTIONS, MiniLM())}
+_CASES: tuple[Counted, ...] = (*_STEPS, *_ATTENTIONS, MiniLM())
+CASES = {case.name: case for case in _CASES}
 
 
 def counted(case: Counted) -> dict[str, int]:

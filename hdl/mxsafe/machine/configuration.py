@@ -517,6 +517,7 @@ BOARD_MACHINE = replace(
 """For a board's LFE5U-85F: 64 products a cycle, arithmetic of vectors and ReLU."""
 
 
+@checked
 def sizes_of(machine: MachineConfiguration) -> dict[str, Any]:
     """Fields of a machine by their names, formats by theirs: `resized` makes it of them again."""
     formats = {name: getattr(machine, name).name for name in ("format_a", "format_w")}

@@ -218,6 +218,7 @@ def _name(fmt: Any) -> str:
     return cast(MXFormat | FloatFormat, fmt).name
 
 
+@checked
 def in_use(tables: EnergyTables, configuration: MachineConfiguration) -> dict[str, Any]:
     """Which figures a machine's energies are made of.
 

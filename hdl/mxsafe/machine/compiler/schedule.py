@@ -390,9 +390,11 @@ class _Run:
         self.engines = Engines(draft.configuration, times)
         self.waiting = [len(one.before) for one in d]
         self.gated = {} if in_order else _gated(d)
-        for loads in self.gated.values():
+        self.gates: dict[int, int] = {}
+        for number, loads in self.gated.items():
             for load in loads:
                 self.waiting[load] += 1
+                self.gates[load] = max(self.gates.get(load, 0), number)
         self.after: list[list[int]] = [[] for _ in d]
         for number, one in enumerate(d):
             for before in one.before:
@@ -453,8 +455,8 @@ class _Run:
                     saved.append((len(self.order), self._saved()))
                     saved = [one for one in saved if _kept(one[0], len(self.order))]
                 continue
-            if self.waiting[self.head]:
-                # It waits for a later one alone (see `_gated`), which cannot run before it does.
+            if self.waiting[self.head] and self.gates[self.head] > self.head + lookahead:
+                # It waits for a later one alone (see `_gated`), which is not looked at.
                 self.waiting[self.head] = 0
                 insort(self.ready[self.queue[self.head]], self.head)
                 continue
