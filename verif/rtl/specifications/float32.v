@@ -1,0 +1,140 @@
+// Arithmetic on binary32 (section 5): IEEE, nearest even, with subnormals; NaN is 0x7fc00000.
+
+// What a number is: significand * 2^(exponent - 150) where it is finite.
+module float32_value (
+  input [31:0] number,
+  output [23:0] significand,
+  output [7:0] exponent,
+  output infinite,
+  output nan
+);
+  wire normal = number[30:23] != 0;
+  assign significand = {normal, number[22:0]};
+  assign exponent = normal ? number[30:23] : 8'd1;
+  assign infinite = number[30:0] == 31'h7f800000;
+  assign nan = number[30:0] > 31'h7f800000;
+endmodule
+
+// The sum in fixed point, in units of 2^-26 of an ulp of the larger operand: nothing is shifted out
+// of one that is up to 26 places smaller. What is smaller still is below an eighth of an ulp, so the
+// larger one is the nearest number.
+module float32_adder_specification #(parameter CLEARABLE = 0) (
+  input clear_a,
+  input [31:0] a,
+  input [31:0] b,
+  input [31:0] sum,
+  output holds
+);
+  wire [31:0] left = CLEARABLE & clear_a ? 0 : a;
+  wire swap = b[30:0] > left[30:0];
+  wire [31:0] large = swap ? b : left, small = swap ? left : b;
+  wire [23:0] large_significand, small_significand;
+  wire [7:0] large_exponent, small_exponent;
+  wire large_infinite, large_nan, small_infinite, small_nan;
+  float32_value of_large (large, large_significand, large_exponent, large_infinite, large_nan);
+  float32_value of_small (small, small_significand, small_exponent, small_infinite, small_nan);
+  wire [7:0] distance = large_exponent - small_exponent;
+  wire [50:0] large_units = {large_significand, 26'b0};
+  wire [50:0] small_units = {small_significand, 26'b0} >> distance;
+  wire subtract = large[31] != small[31];
+  wire [50:0] total = subtract ? large_units - small_units : large_units + small_units;
+  wire [31:0] rounded;
+  float32_of #(51) round (large[31], total, $signed({3'b0, large_exponent}) - 11'sd176, rounded);
+  wire nan = large_nan | small_nan | large_infinite & small_infinite & subtract;
+  assign holds = sum == (
+    nan ? 32'h7fc00000
+    : large_infinite | distance > 26 ? large
+    : total == 0 ? {large[31] & small[31], 31'b0}  // exactly zero: +0, unless both are -0
+    : rounded);
+endmodule
+
+// The exact product of the significands, rounded once.
+module float32_multiplier_specification (
+  input [31:0] a,
+  input [31:0] b,
+  input [31:0] product,
+  output holds
+);
+  wire [23:0] a_significand, b_significand;
+  wire [7:0] a_exponent, b_exponent;
+  wire a_infinite, a_nan, b_infinite, b_nan;
+  float32_value of_a (a, a_significand, a_exponent, a_infinite, a_nan);
+  float32_value of_b (b, b_significand, b_exponent, b_infinite, b_nan);
+  wire [35:0] low, high;
+  long_multiplication #(12, 24) of_low (a_significand[11:0], b_significand, low);
+  long_multiplication #(12, 24) of_high (a_significand[23:12], b_significand, high);
+  wire [47:0] significands = {12'b0, low} + {high, 12'b0};
+  wire signed [10:0] exponent = $signed({3'b0, a_exponent}) + $signed({3'b0, b_exponent}) - 11'sd300;
+  wire negative = a[31] ^ b[31];
+  wire [31:0] rounded;
+  float32_of #(48) round (negative, significands, exponent, rounded);
+  wire zero = a_significand == 0 | b_significand == 0;
+  wire infinite = a_infinite | b_infinite;
+  assign holds = product == (
+    a_nan | b_nan | infinite & zero ? 32'h7fc00000
+    : infinite ? {negative, 31'h7f800000}
+    : rounded);
+endmodule
+
+// Numbers as bfloat16: codes grow with their values, so the nearest one is the integer nearest to
+// 2^-16 of the number's code. NaN is 0x7fc0. The handshake passes.
+module number_rounder_specification #(parameter COUNT = 16) (
+  input [32*COUNT-1:0] s_axis_tdata,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input s_axis_tlast,
+  input [16*COUNT-1:0] m_axis_tdata,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  input m_axis_tlast,
+  output holds
+);
+  wire [COUNT-1:0] right;
+  genvar index;
+  generate for (index = 0; index < COUNT; index = index + 1) begin : numbers
+    wire [31:0] number = s_axis_tdata[32*index +: 32];
+    wire [15:0] code = m_axis_tdata[16*index +: 16];
+    wire [31:0] nearest;
+    nearest_even #(31) round (number[30:0], 11'd16, nearest);
+    assign right[index] =
+      code == (number[30:0] > 31'h7f800000 ? 16'h7fc0 : {number[31], nearest[14:0]});
+  end endgenerate
+  assign holds = &right & m_axis_tvalid == s_axis_tvalid & m_axis_tlast == s_axis_tlast
+    & s_axis_tready == m_axis_tready;
+endmodule
+
+// Section 8: +0 where the sign is set, else the number. A NaN of either sign stays as it is, as
+// docs/vector.md says.
+module relu_specification #(parameter COUNT = 16) (
+  input [32*COUNT-1:0] values,
+  input [32*COUNT-1:0] results,
+  output holds
+);
+  wire [COUNT-1:0] right;
+  genvar index;
+  generate for (index = 0; index < COUNT; index = index + 1) begin : numbers
+    wire [31:0] number = values[32*index +: 32];
+    assign right[index] = results[32*index +: 32] == (
+      number[30:0] <= 31'h7f800000 & number[31] ? 0 : number);
+  end endgenerate
+  assign holds = &right;
+endmodule
+
+// A fixed-point number times the scales of two blocks, whose exponents have been added, as binary32
+// (section 5). The number is a magnitude and a sign, or one signed number.
+module scaler_specification #(parameter WIDTH = 22, QUANTUM_EXPONENT = 0, SIGNED = 0) (
+  input negative,
+  input [WIDTH-1:0] magnitude,
+  input signed [WIDTH:0] value,
+  input [8:0] block_exponent,
+  input nan,
+  input [31:0] product,
+  output holds
+);
+  wire is_negative = SIGNED ? value < 0 : negative;
+  wire [WIDTH:0] size = !SIGNED ? magnitude : value < 0 ? -value : value;
+  wire signed [10:0] exponent = $signed({2'b0, block_exponent}) - 254 + QUANTUM_EXPONENT;
+  wire [31:0] rounded;
+  float32_of #(WIDTH + 1) round (is_negative, size, exponent, rounded);
+  assign holds = product == (nan ? 32'h7fc00000 : rounded);
+endmodule

@@ -1,0 +1,139 @@
+"""Proofs about datapaths fail for units that are wrong in few cases: one of each specification."""
+
+from pathlib import Path
+
+import pytest
+
+from verif.rtl.datapaths import (
+    DATAPATHS,
+    FOLDER,
+    datapath,
+    inside,
+    only_wires,
+    prove_datapath,
+    specification_text,
+    texts,
+)
+from verif.support.manifest import Module
+from verif.support.tests import some
+
+WRONG = {
+    "full_adders": (r"assign \$carries$or  = a | b;", r"assign \$carries$or  = a & b;"),
+    "largest_exponent_count3": (
+        "assign left_4 = some_4 ? have_4 : left_5;",
+        "assign left_4 = have_4;",
+    ),
+    "multiplier_18x18": ("= a_entered * b_entered;", "= a_entered[16:0] * b_entered;"),
+    "number_rounder": (
+        r"assign increment_3 = s_axis_tdata[111] & \$increment_3$or ;",
+        "assign increment_3 = s_axis_tdata[111];",
+    ),
+    "relu": (
+        r"assign is_negative_11 = values[383] & \$is_negative_11$not ;",
+        "assign is_negative_11 = values[383];",
+    ),
+    "mxsf_decoder": ("subnormal_exponent = code[1] ? 4'h5", "subnormal_exponent = code[1] ? 4'h4"),
+    "mxsf_lane_decoder_count4": (".code(codes[23:16])", ".code(codes[31:24])"),
+    "mxsf_operand_decoder": (
+        r"assign \$shift$or  = code[2] | \$shift$not ;",
+        r"assign \$shift$or  = code[2];",
+    ),
+    "mxsf_operand_decoder_digits": (
+        "assign gates[7] = decoded[4] & decoded[5];",
+        "assign gates[7] = decoded[5];",
+    ),
+    "mxsf_operand_decoder_triple": (
+        "+ { 1'h0, significand, 1'h0 };",
+        "+ { 2'h0, significand[4:0], 1'h0 };",
+    ),
+    "mxsf_encoder": (
+        r"assign \$rounds_up$or  = extended[0] | extended[2];",
+        r"assign \$rounds_up$or  = extended[0];",
+    ),
+    "mxsf_float32_normaliser": ("assign lower_4 = cut_8 | cut_4;", "assign lower_4 = cut_4;"),
+    "mxsf_fp12_multiplier": (
+        "assign drops_for_subnormals[3] = shift < 4'h1;",
+        "assign drops_for_subnormals[3] = 1'h0;",
+    ),
+    "mxsf_operand_multiplier": (
+        "assign is_step_3 = shift[3:2] == 2'h3;",
+        "assign is_step_3 = 1'h0;",
+    ),
+    "mxsf_paired_multiplier": (".b({ 12'h000, w })", ".b({ 13'h0000, w[4:0] })"),
+    "mxsf_operand_dot_reset": (
+        r"assign level4_1_sum = \$level4_1_sum$add  + { 25'h0000000, level4_1_differ };",
+        r"assign level4_1_sum = \$level4_1_sum$add ;",
+    ),
+    "fp12_unpacker": ("code[10:7] - { 3'h0, is_normal };", "code[10:7] - 4'h1;"),
+    "fp12_packer": (
+        r"assign \$increment$or  = sticky | shifted[0];",
+        r"assign \$increment$or  = sticky;",
+    ),
+    "fp12_rounder_width22": (
+        r"assign tie_to_even = | \$tie_to_even$and_2 ;",
+        "assign tie_to_even = 1'h0;",
+    ),
+    "fp12_adder": (
+        "assign pack_zero_sign = pack_negate & unpack_b_sign;",
+        "assign pack_zero_sign = pack_negate | unpack_b_sign;",
+    ),
+    "scaler": (
+        "assign is_below = $signed(top) < $signed(11'h000);",
+        "assign is_below = $signed(top) <= $signed(11'h000);",
+    ),
+    "float32_adder": (
+        "assign b_exponent[0] = b[23] | b_field_is_zero;",
+        "assign b_exponent[0] = b[23];",
+    ),
+    "float32_multiplier": (
+        "assign is_at_largest = base == 9'h0fd;",
+        "assign is_at_largest = base == 9'h0fc;",
+    ),
+    "safe_mac_exact": (
+        "+ { 1'h0, multiply_negate[1] };",
+        "+ 2'h0;",
+    ),
+    "safe_mac": (
+        "else if (en) pack_zero_sign <= zero_sign;",
+        "else if (en) pack_zero_sign <= 1'h0;",
+    ),
+}
+"""A text of the Verilog of a unit, or of one inside it, and what takes its place."""
+
+
+def test_a_unit_of_every_specification_is_wrong(modules: dict[str, Module]) -> None:
+    """And what is changed is there, also of those that only the full run proves."""
+    for name, (right, _) in WRONG.items():
+        assert texts(modules[name]).count(right) == 1, f"{name}: {right}"
+    wrong = {found.specification for name in WRONG if (found := datapath(modules[name]))}
+    assert wrong == {found.specification for found in DATAPATHS.values()}
+
+
+@pytest.mark.yosys
+@pytest.mark.parametrize("name", some(WRONG))
+def test_wrong_datapaths_are_not_proved(
+    name: str, modules: dict[str, Module], tmp_path: Path
+) -> None:
+    with pytest.raises(AssertionError, match="proof did fail"):
+        prove_datapath(modules[name], tmp_path, change=WRONG[name])
+
+
+def test_every_pattern_is_of_a_unit(modules: dict[str, Module]) -> None:
+    used = {id(datapath(module)) for module in modules.values()}
+    assert [name for name, found in DATAPATHS.items() if id(found) not in used] == []
+
+
+def test_specifications_share_nothing_with_the_hardware() -> None:
+    """Their modules instantiate each other alone."""
+    text = specification_text(*(f"{one.specification}_specification" for one in DATAPATHS.values()))
+    assert "mxsafe_" not in text
+    files = "".join(file.read_text() for file in FOLDER.glob("*.v"))
+    assert all(f"module {line} " in files for line in ("float32_of", "mxsf_fields"))
+
+
+def test_wires_alone_are_told_from_gates(modules: dict[str, Module]) -> None:
+    assert only_wires(modules["relu_stream"])
+    assert inside(modules["relu_stream"]) == {"relu"}
+    assert not only_wires(modules["mxsf_pu"])
+    assert not only_wires(modules["full_adders"])
+    assert not only_wires(modules["register_copy"])
