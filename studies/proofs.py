@@ -1,11 +1,11 @@
-"""``python -m studies.proofs [--all] [MODULE...]``: proofs about streams and pipelines of ``gen/``.
+"""``python -m studies.proofs [--all] [MODULE...]``: proofs about modules of ``gen/``.
 
-Of each kind of unit with results that wait the smallest module is taken, and a few made in another
-way, or with ``--all`` every one; or those that are named, with ``*`` if need be. What the proofs
-rest on is proved too: modules inside that they look at from outside only. Results go to
-``docs/trust.json`` and ``docs/trust.md`` proof by proof; what was interrupted goes on where it was,
-and what is proved is proved again only when its Verilog or the proof has changed, or when it is
-proved for some cycles alone and the module is named.
+They are about streams, pipelines and datapaths. Of each kind of unit with results that wait the
+smallest module is taken, and a few made in another way, or with ``--all`` every one; or those that
+are named, with ``*`` if need be. What the proofs rest on is proved too: modules inside that they
+look at from outside only. Results go to ``docs/trust.json`` and ``docs/trust.md`` proof by proof;
+what was interrupted goes on where it was, and what is proved is proved again only when its Verilog
+or the proof has changed, or when it is proved for some cycles alone and the module is named.
 """
 
 import fnmatch
@@ -23,6 +23,7 @@ from studies import pages
 from studies.pages.trust import DATA
 from studies.prose import parser_of
 from verif.rtl import pipelines, stream_claims, stream_rules
+from verif.rtl.datapaths import claim, datapath, prove_datapath
 from verif.rtl.pipelines import PIPELINES, prove_pipeline
 from verif.rtl.stream_claims import ALSO, LEFT_OUT, claims_for, kind_of
 from verif.rtl.stream_rules import (
@@ -41,7 +42,7 @@ _PROVERS = tuple(
 )
 """Files that decide what is proved of a module, and how: a proof holds for these, too."""
 
-PROOFS = ("streams", "enables", "pipelines")
+PROOFS = ("streams", "enables", "pipelines", "datapaths")
 """Kinds of proofs."""
 _CLOCKS = 20
 """That are enough where no proof for all time comes to an end."""
@@ -55,8 +56,14 @@ def _bits(module: Module) -> int:
     return sum(port.width for port in module.ports.values())
 
 
-def digest(*modules: Module) -> str:
-    """Digest of all Verilog of modules, and of the files that say what is proved, and how."""
+def digest(*modules: Module, kind: str = "") -> str:
+    """Digest of all Verilog of modules, and of the files that say what is proved, and how.
+
+    Of a datapath these are its specification and the file that proves.
+    """
+    if kind == "datapaths":
+        made = claim(*modules) + Path(proof.__file__).read_text()
+        return hashlib.sha256(made.encode()).hexdigest()[:16]
     files = {source.name: source for module in modules for source in module.sources}
     files |= {path.name: path for path in _PROVERS}
     text = "\0".join(file.read_text() for _, file in sorted(files.items()))
@@ -114,8 +121,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     proofs = {kind: proofs.get(kind, {}) for kind in PROOFS}
     kinds = stream_units(modules)
     known = {unit.unit for units in kinds.values() for unit in units}
+    specified = [module.unit for module in modules.values() if datapath(module)]
     for pattern in names:
-        if not fnmatch.filter({*known, *proofs["enables"], *PIPELINES}, pattern):
+        if not fnmatch.filter({*known, *proofs["enables"], *PIPELINES, *specified}, pattern):
             parser.error(f"MODULE must be one that something is proved of, not {pattern!r}")
 
     def put(kind: str, name: str, text: str, proof: Callable[[Path], Any]) -> None:
@@ -134,10 +142,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     proofs["streams"] = {n: found for n, found in proofs["streams"].items() if n in known}
     found = all_proofs(modules, seconds=parsed.seconds, every=parsed.all or bool(names))
-    for kind in ("enables", "pipelines"):
+    for kind in ("enables", "pipelines", "datapaths"):
         proofs[kind] = {n: one for n, one in proofs[kind].items() if (kind, n) in found}
     for (kind, name), (about, prover) in found.items():
-        put(kind, name, digest(*about), prover)
+        put(kind, name, digest(*about, kind=kind), prover)
     _write(proofs)
 
 
@@ -167,6 +175,9 @@ def all_proofs(
     for name, right in PIPELINES.items():
         pair = modules[name], modules[right]
         proofs["pipelines", name] = pair, _pipeline(*pair)
+    for module in modules.values():
+        if datapath(module):
+            proofs["datapaths", module.unit] = (module,), _datapath(module)
     return proofs
 
 
@@ -210,6 +221,16 @@ def _lemma(module: Module, modules: Mapping[str, Module]) -> Callable[[Path], An
 
 def _pipeline(module: Module, model: Module) -> Callable[[Path], Any]:
     return lambda folder: prove_pipeline(module, model, folder)
+
+
+def _datapath(module: Module) -> Callable[[Path], Any]:
+    def proof(folder: Path) -> dict[str, Any]:
+        prove_datapath(module, folder)
+        found = datapath(module)
+        assert found is not None
+        return {"specification": found.specification}
+
+    return proof
 
 
 if __name__ == "__main__":

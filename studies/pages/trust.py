@@ -7,11 +7,17 @@ from typing import Any
 from studies.coverage import record as coverage
 from studies.mutants import record as mutants
 from studies.pages import DOCS
-from verif.rtl.stream_claims import LEFT_OUT
+from verif.rtl.datapaths import UNDETERMINED, inside, only_wires
+from verif.rtl.pipelines import PIPELINES
+from verif.rtl.stream_claims import LEFT_OUT, kind_of
+from verif.support.manifest import Module, generated
 
 DATA = DOCS / "trust.json"
 COMMAND_LINES = "command lines"
 """The group of answers of the command."""
+_WAYS = ("proved", "structure", "simulation")
+_OF_VALUES = ("datapaths", "pipelines")
+"""Kinds of proofs that are about what a unit computes."""
 _ANSWERS = ("result", "TypeError", "ValueError", "documented", "fault")
 
 
@@ -59,6 +65,56 @@ def kinds(proofs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+def known(modules: Mapping[str, Module], proofs: Mapping[str, Any]) -> dict[str, str]:
+    """How the function of each module is known: ``proved``, ``structure`` or ``simulation``.
+
+    A pipeline that is proved to equal its combinational form is proved if that is. By structure is
+    a module of wires and of modules inside that are known otherwise than by simulation.
+    """
+    found = dict.fromkeys(modules, "simulation")
+    of_datapaths = proofs["datapaths"]
+    for name in modules:
+        model = PIPELINES.get(name)
+        pair = [proofs["pipelines"].get(name), of_datapaths.get(model)] if model else []
+        one = of_datapaths.get(name)
+        if (one and one["proved"]) or (pair and all(part and part["proved"] for part in pair)):
+            found[name] = "proved"
+    units = {module.name: unit for unit, module in modules.items()}
+    changed = True
+    while changed:
+        changed = False
+        for name, module in modules.items():
+            if found[name] == "simulation" and only_wires(module):
+                parts = [found[units[part]] for part in inside(module)]
+                if "simulation" not in parts:
+                    found[name], changed = "structure", True
+    return found
+
+
+def functions(
+    modules: Mapping[str, Module], proofs: Mapping[str, Any]
+) -> dict[str, dict[str, Any]]:
+    """How the functions of modules are known, by kinds of units."""
+    how = known(modules, proofs)
+    kinds: dict[str, list[str]] = {}
+    for name, module in modules.items():
+        kinds.setdefault(kind_of(module), []).append(name)
+    rows = {}
+    for kind, names in sorted(kinds.items()):
+        counts = {way: sum(how[name] == way for name in names) for way in _WAYS}
+        proved = [name for name in names if how[name] == "proved"]
+        ones = [
+            proofs[part][name] for part in _OF_VALUES for name in proved if name in proofs[part]
+        ]
+        rows[kind] = {
+            "modules": len(names),
+            **counts,
+            "seconds": sum(one["seconds"] for one in ones) if ones else None,
+            "control": sum(name in proofs["streams"] for name in names),
+        }
+    return rows
+
+
 def values(reached: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the values of the page's template, by default of the coverage that is kept."""
     reached = coverage.read() if reached is None else reached
@@ -71,6 +127,8 @@ def values(reached: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "answers": answers(numbers["bad_input"]),
         "proofs": proofs,
         "kinds": kinds(proofs),
+        "functions": functions(generated(), proofs),
+        "undetermined": UNDETERMINED,
         "pipelines": [name for name, one in proofs["pipelines"].items() if one["proved"]],
         "left_out": LEFT_OUT,
         "not_proved": {

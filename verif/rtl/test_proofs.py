@@ -1,4 +1,4 @@
-"""Streams keep their rules and lose no beat, and pipelines compute what their model does: proved.
+"""Streams keep their rules and lose no beat, and datapaths compute what they should: proved.
 
 Here are all that `python -m studies.proofs` writes to the page, and wrong ones that are not.
 """

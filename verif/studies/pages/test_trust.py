@@ -1,5 +1,6 @@
 """The numbers of trust say that nothing went wrong, and are those of today's hardware."""
 
+import fnmatch
 import json
 import re
 from pathlib import Path
@@ -8,7 +9,8 @@ import pytest
 
 from studies import proofs
 from studies.pages import DOCS
-from studies.pages.trust import DATA
+from studies.pages.trust import DATA, known
+from verif.rtl.datapaths import UNDETERMINED, datapath
 from verif.rtl.pipelines import PIPELINES
 from verif.rtl.stream_claims import ALSO
 from verif.support.manifest import Module
@@ -32,7 +34,30 @@ def test_units_of_every_kind_are_proved(modules: dict[str, Module]) -> None:
     inside = {name for entry in found["streams"].values() for name in entry.get("inside", ())}
     assert set(found["enables"]) == inside
     assert set(found["pipelines"]) == set(PIPELINES)
+    assert set(found["datapaths"]) == {name for name in modules if datapath(modules[name])}
     assert all(entry["proved"] for kind in found.values() for entry in kind.values())
+
+
+def test_what_is_known_follows_from_proofs(modules: dict[str, Module]) -> None:
+    proofs = json.loads(DATA.read_text())["proofs"]
+    how = known(modules, proofs)
+    assert how["relu"] == "proved"
+    assert how["relu_stream"] == "structure"
+    assert how["mxsf_pu"] == "simulation"
+    adder = "float32_adder"
+    pipelined = [name for name, model in PIPELINES.items() if model == adder]
+    assert {how[name] for name in pipelined} == {"proved"}
+    wrong = {**proofs, "datapaths": {**proofs["datapaths"], adder: {"proved": False}}}
+    wrong["datapaths"]["relu"] = {"proved": False}
+    how = known(modules, wrong)
+    assert {how[name] for name in (adder, *pipelined, "relu", "relu_stream")} == {"simulation"}
+
+
+def test_undetermined_units_are_there_and_not_proved(modules: dict[str, Module]) -> None:
+    for pattern in UNDETERMINED:
+        names = fnmatch.filter(modules, pattern)
+        assert names, pattern
+        assert not any(datapath(modules[name]) for name in names), pattern
 
 
 def test_proofs_of_units_are_tests_that_run_yosys() -> None:
@@ -63,6 +88,9 @@ def test_proofs_are_of_this_verilog(modules: dict[str, Module]) -> None:
             assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"
     assert set(ALSO) <= set(found["streams"]), "run `python -m studies.proofs`"
     assert all(entry["taken"] > 2 for entry in found["streams"].values())
+    for name, entry in found["datapaths"].items():
+        digest = proofs.digest(modules[name], kind="datapaths")
+        assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"
     for name, entry in found["pipelines"].items():
         digest = proofs.digest(modules[name], modules[PIPELINES[name]])
         assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"
