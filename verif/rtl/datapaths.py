@@ -210,11 +210,11 @@ def _monitor(module: Module, path: Datapath) -> str:
             "  always @($global_clock) clock <= clock + 1;",
         ]
         given = f"clock == {module.latency}"
-        for port, width in free.items():
-            kept[port] = f"{port}_kept"
+        for operand, width in free.items():
+            kept[operand] = f"{operand}_kept"
             lines += [
-                f"  reg [{width - 1}:0] {port}_kept = 0;",
-                f"  always @($global_clock) if (clock == 0) {port}_kept <= {port};",
+                f"  reg [{width - 1}:0] {operand}_kept = 0;",
+                f"  always @($global_clock) if (clock == 0) {operand}_kept <= {operand};",
             ]
     for port in module.ports.values():
         if port.name in path.codes:

@@ -11,7 +11,7 @@ from mxsafe.rtl.vector.row_lane import EARLY_BITS
 from mxsafe.tables import Grade
 from mxsafe.tables.normalise import WIDTHS, NormaliseWidths
 from verif.support.checkers import assert_equal
-from verif.support.manifest import Module
+from verif.support.manifest import Module, Words
 from verif.support.simulators import lint, run_lockstep
 from verif.support.tests import refused
 from verif.support.units import generated, published
@@ -144,7 +144,7 @@ def _check(
         # What is shared does nothing else, and no row is given up.
         **dict.fromkeys(("begins", "summing", "other", "clear"), np.zeros(clocks)),
     }
-    of_rows = {
+    of_rows: dict[str, Words] = {
         name: np.zeros((clocks, (ports[name].width + 7) // 8), np.uint8)
         for name in ("negative", "stores", "stored")
         if name in ports
