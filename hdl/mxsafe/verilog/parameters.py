@@ -34,11 +34,11 @@ def fixed(text: str, parameters: Mapping[str, int], name: str = "") -> str:
     """
     for parameter, value in parameters.items():
         text, count = re.subn(
-            rf"(^  parameter {parameter} = )\d+", rf"\g<1>{value}", text, flags=re.M
+            rf"(^  parameter {re.escape(parameter)} = )\d+", rf"\g<1>{value}", text, flags=re.M
         )
         if count != 1:
             raise ValueError(f"parameters must be of the module, not {parameter}")
-    return re.sub(r"^(module )\w+", rf"\g<1>{name}", text, flags=re.M) if name else text
+    return re.sub(r"(?<=^module )\w+", lambda _: name, text, flags=re.M) if name else text
 
 
 @checked
