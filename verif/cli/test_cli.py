@@ -122,7 +122,16 @@ def test_every_module_with_a_command_is_a_command() -> None:
     }
     assert with_command == set(cli._COMMANDS)
     others = {
-        *("arguments", "command", "hardware", "machine", "outputs", "progress", "quantisation")
+        *(
+            "arguments",
+            "command",
+            "hardware",
+            "machine",
+            "outputs",
+            "programs",
+            "progress",
+            "quantisation",
+        )
     }
     assert names - with_command == others
 
