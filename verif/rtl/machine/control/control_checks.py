@@ -50,18 +50,21 @@ def check_verdicts(
 def random_programs(
     rng: np.random.Generator, count: int, machine: MachineConfiguration
 ) -> list[dict[str, Any]]:
-    """Good descriptors up to perhaps a wrong one, in words; some are not to be read."""
+    """Good descriptors up to a wrong one in every other program, in words.
+
+    Of every fifth program a word is not to be read.
+    """
     programs = []
     for number in range(count):
         length = 0 if number == 3 else int(rng.integers(1, 60))
         kinds = rng.choice(list(DESCRIPTORS), length)
         words = [good_descriptor(rng, name, machine) for name in kinds]
-        if length and rng.random() < 0.5:
+        if length and number % 2:
             words[-1 - int(rng.integers(0, length)) // 2] = next(wrong_descriptors(rng, 1, machine))
         raw = b"".join(word.to_bytes(DESCRIPTOR_BYTES, "little") for word in words)
         size = machine.word_bytes
         split = [int.from_bytes(raw[i : i + size], "little") for i in range(0, len(raw), size)]
-        errors = rng.integers(0, len(split), 1).tolist() if split and rng.random() < 0.2 else []
+        errors = rng.integers(0, len(split), 1).tolist() if split and number % 5 == 2 else []
         address = int(rng.integers(0, 1 << 50))
         programs.append({"words": split, "address": address, "errors": errors})
     return programs
