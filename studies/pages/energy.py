@@ -378,7 +378,6 @@ def values() -> dict[str, Any]:
         "encoder_spent": Spent.of(encoder),
         "channel": CHANNEL,
         "steps": [energies(found, "DeiT-Tiny")["mxsf", one, 1][DEFAULT_NAME] for one in OPTIMIZERS],
-        "checked": sum("interpreted" in case for case in found.values()),
         "unit": _netlist_of_bf16("pu_bf16"),
         "own_unit": _netlist_of_bf16("pu_bf16 of the machine"),
         "off_chip_of_bf16": off_chip_of_bf16(found),
