@@ -14,11 +14,14 @@ from mxsafe.cli.energy import shown
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.energy import COUNTED, GROUPS, Energy, Work, energy_of
 from mxsafe.machine.energy_tables import (
+    BUFFERS,
     DRAMS,
     NODES,
     UNITS,
     EnergyTables,
     dram_bit,
+    memory_energy,
+    memory_size,
     unit_energy,
 )
 from studies.drawing import plain
@@ -364,6 +367,42 @@ def off_chip_of_bf16(figures: Mapping[str, Any]) -> str:
     return _range(shares, ".0f")
 
 
+_HALVES = 2
+"""Memories of each operand's codes, and of its scales, and of each bank of vectors."""
+_CYCLE = 2e-9
+"""Seconds."""
+
+
+def leaked(node: int) -> float:
+    """Power that all memories of MXSF's machine leak, mW."""
+    machine = MACHINES["mxsf"]
+    of_rows_or_vectors = {"rows": 1, "vector": _HALVES * machine.vector_banks}
+    return sum(
+        of_rows_or_vectors.get(buffer, _HALVES)
+        * memory_energy(node, *memory_size(buffer, machine), "leakage")
+        for buffer in BUFFERS
+    )
+
+
+def with_leakage(figures: Mapping[str, Any]) -> dict[str, Any]:
+    """What memories of MXSF's machine leak in the whole step with AdamW, by node, and shares."""
+    work = Work(MACHINES["mxsf"], counts(figures, "mxsf, DeiT-Tiny, AdamW, 1"))
+    seconds = work.counters["cycles"] * _CYCLE
+    accesses, shares = [], []
+    for node in NODES:
+        found = [energy_of(work, EnergyTables(dram=dram, sram=node)) for dram in DRAMS]
+        accesses.append(_MILLI * found[0].groups["on chip"])
+        # mW in a second are 10^9 pJ.
+        lost = leaked(node) * seconds * 1e9
+        shares += [100 * one.groups["off chip"] / (one.total + lost) for one in found]
+    return {
+        "mw": [leaked(node) for node in NODES],
+        "mj": [leaked(node) * seconds for node in NODES],
+        "accesses": accesses,
+        "off_chip": _range(shares, ".0f"),
+    }
+
+
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""
     found = kept("energy")
@@ -383,6 +422,8 @@ def values() -> dict[str, Any]:
         "off_chip_of_bf16": off_chip_of_bf16(found),
         "verilog": {n: c["verilog_cycles"] for n, c in found.items() if "verilog_cycles" in c},
         "predicted": {name: case["counters"]["cycles"] for name, case in found.items()},
+        "nodes": NODES,
+        "leakage": with_leakage(found),
         "machines": MACHINES,
         "models": {model: table(found, model) for model in ("DeiT-Tiny", "block")},
         "saved": {model: saved(found, model) for model in ("DeiT-Tiny", "block")},

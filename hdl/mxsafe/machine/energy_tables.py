@@ -89,7 +89,7 @@ def _between(points: Sequence[tuple[float, float]], at: float) -> float:
 
 
 def memory_energy(node: int, width: int, depth: int, what: str) -> float:
-    """Energy of an access of a memory, pJ.
+    """Energy of an access of a memory, pJ, or what it leaks, mW.
 
     Parameters
     ----------
@@ -98,14 +98,14 @@ def memory_energy(node: int, width: int, depth: int, what: str) -> float:
     width, depth : int
         Bytes of a word, and words. What is smaller than all that are known is taken for the
         smallest.
-    what : {"read", "write"}
+    what : {"read", "write", "leakage"}
 
     Raises
     ------
     ValueError
         If it is larger than all that are known.
     """
-    column = 1 + ("read", "write").index(what)
+    column = 1 + ("read", "write", "leakage").index(what)
     table, size = _sram(node), width * depth
     points = [
         (wide, _between([(row[0], row[column]) for row in rows], size))

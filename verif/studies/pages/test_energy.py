@@ -1,10 +1,12 @@
 """The page on energy: images in turn, ranges, and what is nearest to the paper."""
 
+import json
 from typing import Any
 
 import pytest
 
 from mxsafe.machine.energy import COUNTED
+from mxsafe.machine.energy_tables import SRAM_FILE
 from studies.pages import energy, kept
 
 
@@ -125,3 +127,19 @@ def test_the_share_of_conversion() -> None:
     converted, least = 2 * 16 * 0.8987, 256 * 14  # LPDDR4 takes least
     found = energy.conversion_share(counted)
     assert found == pytest.approx(converted / (converted + least))
+
+
+def test_what_memories_leak() -> None:
+    """Two memories for codes and for scales of each operand, eight for vectors, one for rows."""
+    known = {
+        (width, size): leakage
+        for node, width, size, _, _, leakage in json.loads(SRAM_FILE.read_text())["rows"]
+        if node == 45
+    }
+    memories = [(32, 1 << 16), (32, 1 << 17), (32, 1 << 14)] * 2  # codes
+    memories += [(16, 1 << 13), (16, 1 << 14), (16, 1 << 11)] * 2  # scales
+    memories += [(32, 1 << 15)] * 8 + [(64, 1 << 15)]
+    assert energy.leaked(45) == pytest.approx(sum(known[one] for one in memories))
+    found = energy.with_leakage(kept("energy"))
+    seconds = kept("energy")["mxsf, DeiT-Tiny, AdamW, 1"]["counters"]["cycles"] / 500e6
+    assert found["mj"][1] == pytest.approx(energy.leaked(45) * seconds)
