@@ -16,7 +16,7 @@ from mxsafe.synthesis.gates import read_instances
 from mxsafe.synthesis.liberty import read_cells
 from mxsafe.synthesis.power import Power, Stimulus, compare_outputs, read_stimuli, usual_netlist
 from mxsafe.synthesis.run import synthesise
-from mxsafe.synthesis.switching import Changes, PowerError, read_changes, sum_energies
+from mxsafe.synthesis.switching import Changes, Circuit, PowerError, read_changes, sum_energies
 from mxsafe.synthesis.technologies import TECHNOLOGIES, Design, Nangate45, Recipe, SynthesisError
 from mxsafe.synthesis.vectorless import ACTIVITIES
 from studies.activity import stimulus
@@ -127,7 +127,8 @@ def test_energies_by_hand() -> None:
     )
     inputs = {"a": np.zeros((3, 2), bool)}
     slews = {"_1_/A1": (0.5, 0.5), "_1_/A2": (0.0, 0.0), "_4_/CK": (0.25, 0.25)}
-    sums = sum_energies(instances, cells, found, inputs, slews, outputs=["y"], load=4.0)
+    circuit = Circuit(instances=instances, cells=cells, slews=slews, outputs=["y"], load=4.0)
+    sums = sum_energies(circuit, found, inputs)
     logic, registers = sums["combinational"], sums["sequential"]
     # The NAND drives D with 1 fF: rise (0.5: 3.2 at A1, 3 at A2), fall (0.5 at A1, 0 at A2).
     assert logic.internal == pytest.approx([2 * (3.2 + 3.0) / 2 + 1 * (0.5 + 0.0) / 2, 0.0])
@@ -151,7 +152,10 @@ def test_what_leaves_a_unit_has_a_load() -> None:
     inputs = {"a": np.zeros((2, 2), bool)}
     loads = []
     for load in (0.0, 4.0):
-        sums = sum_energies(instances, cells, found, inputs, {}, outputs=["\\held.q[3]"], load=load)
+        circuit = Circuit(
+            instances=instances, cells=cells, slews={}, outputs=["\\held.q[3]"], load=load
+        )
+        sums = sum_energies(circuit, found, inputs)
         (switched,) = sums["sequential"].switching
         loads.append(switched)
     assert loads[1] - loads[0] == pytest.approx(0.5 * 4.0 * 1.21 * 2)
@@ -168,10 +172,9 @@ def test_wires_are_loads() -> None:
         before_fall=np.zeros((1, 3), bool),
     )
     inputs = {"a": np.zeros((2, 2), bool)}
-    pair = [
-        sum_energies(instances, cells, found, inputs, {}, outputs=["y"], load=4.0, wires=wires)
-        for wires in (None, {"_0_": 3.0, "clk": 5.0, "unknown": 9.0})
-    ]
+    bare = Circuit(instances=instances, cells=cells, slews={}, outputs=["y"], load=4.0)
+    wired = replace(bare, wires={"_0_": 3.0, "clk": 5.0, "unknown": 9.0})
+    pair = [sum_energies(circuit, found, inputs) for circuit in (bare, wired)]
     logic, registers = (
         pair[1][part].switching - pair[0][part].switching
         for part in ("combinational", "sequential")

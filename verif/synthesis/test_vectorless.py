@@ -7,29 +7,26 @@ import pytest
 
 from mxsafe.synthesis.gates import read_instances
 from mxsafe.synthesis.liberty import LibertyError, read_cells
-from mxsafe.synthesis.switching import Changes, sum_energies
+from mxsafe.synthesis.switching import Changes, Circuit, sum_energies
 from mxsafe.synthesis.vectorless import ACTIVITIES, vectorless_energies
 from verif.support.tests import raises
 from verif.synthesis.cells import LIBRARY, NETLIST
 
 INSTANCES = read_instances(NETLIST)
 CELLS = read_cells(LIBRARY, ["NAND2_X1", "DFF_X1", "CLKGATE_X1"])
-SLEWS = {"_1_/A1": (0.5, 0.5), "_1_/A2": (0.0, 0.0), "_4_/CK": (0.25, 0.25)}
+CIRCUIT = Circuit(
+    instances=INSTANCES,
+    cells=CELLS,
+    slews={"_1_/A1": (0.5, 0.5), "_1_/A2": (0.0, 0.0), "_4_/CK": (0.25, 0.25)},
+    outputs=["y"],
+    load=4.0,
+)
 PERIOD = 2.0
 LEAKAGE = 140.0 * PERIOD * 1e-6
 
 
 def energies(activities: tuple[float, ...], *, gates_open: bool) -> list[float]:
-    return vectorless_energies(
-        INSTANCES,
-        CELLS,
-        SLEWS,
-        activities,
-        gates_open=gates_open,
-        period=PERIOD,
-        outputs=["y"],
-        load=4.0,
-    )
+    return vectorless_energies(CIRCUIT, activities, gates_open=gates_open, period=PERIOD)
 
 
 def test_energies_by_hand() -> None:
@@ -67,15 +64,7 @@ def test_a_record_of_such_changes_costs_as_much(gates_open: bool) -> None:
             before_rise=np.stack([before for before, _ in values], axis=1),
             before_fall=np.stack([after for _, after in values], axis=1),
         )
-        sums = sum_energies(
-            INSTANCES,
-            CELLS,
-            found,
-            {"a": np.zeros((cycles + 1, 2), bool)},
-            SLEWS,
-            outputs=["y"],
-            load=4.0,
-        )
+        sums = sum_energies(CIRCUIT, found, {"a": np.zeros((cycles + 1, 2), bool)})
         total = sum(float((part.internal + part.switching).mean()) for part in sums.values())
         assert total / 1000 + LEAKAGE == pytest.approx(expected, rel=0.02)
 
@@ -86,12 +75,5 @@ def test_what_cannot_be_supposed_is_refused() -> None:
     pins = CELLS["DFF_X1"].pins
     scan = replace(CELLS["DFF_X1"], pins={**pins, "SI": pins["D"]})
     with raises(LibertyError, "DFF_X1 must have one input beside its clock, not ['D', 'SI']"):
-        vectorless_energies(
-            INSTANCES,
-            {**CELLS, "DFF_X1": scan},
-            SLEWS,
-            gates_open=False,
-            period=PERIOD,
-            outputs=[],
-            load=4.0,
-        )
+        circuit = replace(CIRCUIT, cells={**CELLS, "DFF_X1": scan})
+        vectorless_energies(circuit, gates_open=False, period=PERIOD)

@@ -555,21 +555,17 @@ def _sum(folder: Path) -> None:
         if name not in given
         for bit in range(width)
     ]
-    wires = parasitics.read_loads((folder / "wires.spef").read_text())
-    sums = switching.sum_energies(
-        instances, cells, changes, inputs, slews, outputs=outputs, load=LOAD_FF, wires=wires
+    circuit = switching.Circuit(
+        instances=instances,
+        cells=cells,
+        slews=slews,
+        outputs=outputs,
+        load=LOAD_FF,
+        wires=parasitics.read_loads((folder / "wires.spef").read_text()),
     )
+    sums = switching.sum_energies(circuit, changes, inputs)
     supposed = {
-        name: vectorless.vectorless_energies(
-            instances,
-            cells,
-            slews,
-            gates_open=gates_open,
-            period=period,
-            outputs=outputs,
-            load=LOAD_FF,
-            wires=wires,
-        )
+        name: vectorless.vectorless_energies(circuit, gates_open=gates_open, period=period)
         for name, gates_open in (("vectorless", False), ("vectorless_gates_open", True))
     }
     changed = (changes.rises.sum() + changes.falls.sum()) / changes.rises.size

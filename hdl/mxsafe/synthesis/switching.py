@@ -171,39 +171,56 @@ Times = Counts | Energies
 """How often something happens in each cycle: a number, or the mean of it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Circuit:
+    """A netlist of cells, and what energies of its changes depend on.
+
+    Attributes
+    ----------
+    instances : sequence of Instance
+    cells : Mapping
+        By kind.
+    slews : Mapping
+        Transition times at ``instance/pin``, rise and fall, ns.
+    outputs : sequence of str
+        Nets that leave the unit.
+    load : float
+        On each of these, fF.
+    wires : Mapping
+        Capacitances of the wires of nets, whose names have no backslash, fF.
+    """
+
+    instances: Sequence[Instance]
+    cells: Mapping[str, Cell]
+    slews: Mapping[str, tuple[float, float]]
+    outputs: Sequence[str]
+    load: float
+    wires: Mapping[str, float] = field(default_factory=dict)
+
+
 class Nets(ABC):
-    """What energies of changes depend on: loads and transition times, and what nets do.
+    """Loads of a circuit's nets, and what they do.
 
     Parameters
     ----------
-    instances, cells, slews, outputs, load, wires
-        As for `sum_energies`.
+    circuit : Circuit
     cycles : int
         How many are looked at.
     """
 
-    def __init__(
-        self,
-        instances: Sequence[Instance],
-        cells: Mapping[str, Cell],
-        slews: Mapping[str, tuple[float, float]],
-        *,
-        outputs: Sequence[str],
-        load: float,
-        wires: Mapping[str, float],
-        cycles: int,
-    ) -> None:
-        self.instances, self.cells, self.slews, self.cycles = instances, cells, slews, cycles
+    def __init__(self, circuit: Circuit, cycles: int) -> None:
+        self.instances, self.cells, self.cycles = circuit.instances, circuit.cells, cycles
+        self.slews = circuit.slews
         self.loads: dict[str, float] = {}
-        for instance in instances:
+        for instance in self.instances:
             for pin, net in instance.pins.items():
-                known = cells[instance.kind].pins[pin]
+                known = self.cells[instance.kind].pins[pin]
                 if known.direction != "output":
                     self.loads[net] = self.loads.get(net, 0.0) + known.capacitance
-        for net in outputs:
-            self.loads[net] = self.loads.get(net, 0.0) + load
+        for net in circuit.outputs:
+            self.loads[net] = self.loads.get(net, 0.0) + circuit.load
         for net in self.loads:
-            self.loads[net] += wires.get(net.lstrip("\\"), 0.0)
+            self.loads[net] += circuit.wires.get(net.lstrip("\\"), 0.0)
 
     @abstractmethod
     def look_at(self, instance: Instance) -> None:
@@ -250,33 +267,14 @@ class Nets(ABC):
 class _Recorded(Nets):
     """Nets of a netlist that was simulated, whose inputs have these values."""
 
-    def __init__(
-        self,
-        instances: Sequence[Instance],
-        cells: Mapping[str, Cell],
-        changes: Changes,
-        inputs: Mapping[str, Bits],
-        slews: Mapping[str, tuple[float, float]],
-        *,
-        outputs: Sequence[str],
-        load: float,
-        wires: Mapping[str, float],
-    ) -> None:
-        super().__init__(
-            instances,
-            cells,
-            slews,
-            outputs=outputs,
-            load=load,
-            wires=wires,
-            cycles=len(changes.rises),
-        )
+    def __init__(self, circuit: Circuit, changes: Changes, inputs: Mapping[str, Bits]) -> None:
+        super().__init__(circuit, len(changes.rises))
         self.changes = changes
         column = {name: place for place, name in enumerate(changes.names)}
         self.driver = {
             net: column[instance.name.lstrip("\\"), pin]
-            for instance in instances
-            for pin in cells[instance.kind].outputs
+            for instance in self.instances
+            for pin in self.cells[instance.kind].outputs
             if (net := instance.pins.get(pin))
         }
         self.given = {
@@ -378,36 +376,14 @@ def _combinational_energy(nets: Nets, instance: Instance, pin: str, known: Pin) 
     )
 
 
-def sum_energies(
-    instances: Sequence[Instance],
-    cells: Mapping[str, Cell],
-    changes: Changes,
-    inputs: Mapping[str, Bits],
-    slews: Mapping[str, tuple[float, float]],
-    *,
-    outputs: Sequence[str],
-    load: float,
-    wires: Mapping[str, float] | None = None,
-) -> dict[str, Sums]:
+def sum_energies(circuit: Circuit, changes: Changes, inputs: Mapping[str, Bits]) -> dict[str, Sums]:
     """Energies of every cycle: of registers (with clock gates and clock pins) and of logic.
 
     Parameters
     ----------
-    instances : sequence of Instance
-    cells : Mapping
-        By kind.
+    circuit : Circuit
     changes : Changes
     inputs : Mapping
         Bits of the unit's inputs for the cycles counted and the one before.
-    slews : Mapping
-        Transition times at ``instance/pin``, rise and fall, ns.
-    outputs : sequence of str
-        Nets that leave the unit.
-    load : float
-        On each of these, fF.
-    wires : Mapping, optional
-        Capacitances of the wires of nets, whose names have no backslash, fF.
     """
-    return _Recorded(
-        instances, cells, changes, inputs, slews, outputs=outputs, load=load, wires=wires or {}
-    ).sums()
+    return _Recorded(circuit, changes, inputs).sums()

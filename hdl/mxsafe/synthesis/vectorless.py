@@ -6,14 +6,14 @@ half of the cycles, unless all are said to be open always, and a register behind
 bit than it held as often as makes that activity.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.synthesis.gates import Instance
-from mxsafe.synthesis.liberty import Cell, LibertyError
-from mxsafe.synthesis.switching import Bits, Nets, Times
+from mxsafe.synthesis.liberty import LibertyError
+from mxsafe.synthesis.switching import Bits, Circuit, Nets, Times
 
 ACTIVITIES = (0.1, 0.2)
 """Changes of a net in a cycle: a usual default of tools that are told nothing, and twice that."""
@@ -31,31 +31,12 @@ class _Supposed(Nets):
     Cycles are eight rows for each activity, which have weights.
     """
 
-    def __init__(
-        self,
-        instances: Sequence[Instance],
-        cells: Mapping[str, Cell],
-        slews: Mapping[str, tuple[float, float]],
-        activities: Sequence[float],
-        *,
-        gates_open: bool,
-        outputs: Sequence[str],
-        load: float,
-        wires: Mapping[str, float],
-    ) -> None:
-        super().__init__(
-            instances,
-            cells,
-            slews,
-            outputs=outputs,
-            load=load,
-            wires=wires,
-            cycles=len(_ROWS) * len(activities),
-        )
+    def __init__(self, circuit: Circuit, activities: Sequence[float], *, gates_open: bool) -> None:
+        super().__init__(circuit, len(_ROWS) * len(activities))
         self.open = 1.0 if gates_open else 0.5
         self.activity = np.repeat(np.array(activities), len(_ROWS))
-        gates = [instance for instance in instances if cells[instance.kind].clock_gate]
-        self.gated = {gate.pins[cells[gate.kind].outputs[0]] for gate in gates}
+        gates = [one for one in self.instances if self.cells[one.kind].clock_gate]
+        self.gated = {gate.pins[self.cells[gate.kind].outputs[0]] for gate in gates}
         self.held, self.next, self.later = (
             np.tile(bits, len(activities)) for bits in (_HELD, _NEXT, _LATER)
         )
@@ -116,23 +97,17 @@ class _Supposed(Nets):
 
 
 def vectorless_energies(
-    instances: Sequence[Instance],
-    cells: Mapping[str, Cell],
-    slews: Mapping[str, tuple[float, float]],
+    circuit: Circuit,
     activities: Sequence[float] = ACTIVITIES,
     *,
     gates_open: bool,
     period: float,
-    outputs: Sequence[str],
-    load: float,
-    wires: Mapping[str, float] | None = None,
 ) -> list[float]:
     """Mean energy of a cycle at each activity, pJ.
 
     Parameters
     ----------
-    instances, cells, slews, outputs, load, wires
-        As for `mxsafe.synthesis.switching.sum_energies`.
+    circuit : Circuit
     activities : sequence of float
         Changes of a net in a cycle, up to 0.5.
     gates_open : bool
@@ -150,17 +125,7 @@ def vectorless_energies(
     for activity in activities:
         if not 0.0 <= activity <= _MOST:
             raise ValueError(f"activity must be from 0 to {_MOST}, not {activity}")
-    nets = _Supposed(
-        instances,
-        cells,
-        slews,
-        activities,
-        gates_open=gates_open,
-        outputs=outputs,
-        load=load,
-        wires=wires or {},
-    )
-    sums = nets.sums().values()
+    sums = _Supposed(circuit, activities, gates_open=gates_open).sums().values()
     leakage = sum(part.leakage for part in sums) * period * 1e-6
     rows = sum(part.internal + part.switching for part in sums) / 1000
     return [float(part.sum()) + leakage for part in np.split(rows, len(activities))]
