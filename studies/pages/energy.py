@@ -20,7 +20,7 @@ from mxsafe.machine.energy_tables import (
     UNITS,
     EnergyTables,
     dram_bit,
-    memory_energy,
+    memory_figure,
     memory_size,
     unit_energy,
 )
@@ -379,7 +379,7 @@ def leaked(node: int) -> float:
     of_rows_or_vectors = {"rows": 1, "vector": _HALVES * machine.vector_banks}
     return sum(
         of_rows_or_vectors.get(buffer, _HALVES)
-        * memory_energy(node, *memory_size(buffer, machine), "leakage")
+        * memory_figure(node, *memory_size(buffer, machine), "leakage")
         for buffer in BUFFERS
     )
 

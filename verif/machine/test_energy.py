@@ -30,7 +30,7 @@ from mxsafe.machine.energy_tables import (
     assumptions_of,
     dram_bit,
     in_use,
-    memory_energy,
+    memory_figure,
     memory_size,
     own_tables,
     unit_energy,
@@ -64,24 +64,24 @@ def test_memories_that_are_known() -> None:
     rows = json.loads(SRAM_FILE.read_text())["rows"]
     assert {row[0] for row in rows} == set(NODES)
     for node, width, size, read, write, _ in rows:
-        found = [memory_energy(node, width, size // width, what) for what in ("read", "write")]
+        found = [memory_figure(node, width, size // width, what) for what in ("read", "write")]
         assert found == pytest.approx([read, write])
 
 
 def test_memories_between_those_that_are_known() -> None:
     for node in NODES:
-        few, some, many = (memory_energy(node, 32, depth, "read") for depth in (2048, 3000, 4096))
+        few, some, many = (memory_figure(node, 32, depth, "read") for depth in (2048, 3000, 4096))
         assert few < some < many
-        narrow, wide = (memory_energy(node, width, 2048, "read") for width in (16, 32))
-        assert narrow < memory_energy(node, 24, 2048, "read") < wide
+        narrow, wide = (memory_figure(node, width, 2048, "read") for width in (16, 32))
+        assert narrow < memory_figure(node, 24, 2048, "read") < wide
         # Smaller ones than all that are known are taken for the smallest.
-        assert memory_energy(node, 4, 16, "read") == memory_energy(node, 8, 128, "read")
+        assert memory_figure(node, 4, 16, "read") == memory_figure(node, 8, 128, "read")
     with raises(
         ValueError,
         "a memory must have at most 524288 bytes in words of at most 64, for which there are "
         "figures, not 1048576 in words of 32",
     ):
-        memory_energy(28, 32, 1 << 15, "read")
+        memory_figure(28, 32, 1 << 15, "read")
 
 
 def test_sizes_are_those_of_the_hardware() -> None:

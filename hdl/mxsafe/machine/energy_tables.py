@@ -88,8 +88,8 @@ def _between(points: Sequence[tuple[float, float]], at: float) -> float:
     return math.nan
 
 
-def memory_energy(node: int, width: int, depth: int, what: str) -> float:
-    """Energy of an access of a memory, pJ, or what it leaks, mW.
+def memory_figure(node: int, width: int, depth: int, what: str) -> float:
+    """Energy of an access of a memory, pJ, or the power that it leaks, mW.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def access_energy(
     if way in own:
         return float(own[way])
     try:
-        return memory_energy(tables.sram, *memory_size(buffer, configuration), way)
+        return memory_figure(tables.sram, *memory_size(buffer, configuration), way)
     except ValueError as error:
         raise ValueError(f"buffers must have {buffer} in a table of your own: {error}") from None
 
