@@ -109,6 +109,14 @@ def parse_number(text: str) -> float:
     return number
 
 
+def parse_integer(text: str) -> int:
+    """A decimal integer, for `argparse`."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"must be an integer, not {text!r}") from None
+
+
 def parse_code(text: str) -> int:
     """An integer in any base that Python writes, for `argparse`."""
     try:

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, parse_seed, refused
+from mxsafe.cli.arguments import UsageError, parse_integer, parse_seed, refused
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_values
 from mxsafe.cli.outputs import require_folder, writing_to
@@ -33,7 +33,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     for name, (value, text) in _BOARD.items():
         option, shown = f"--{name.replace('_', '-')}", f"{text} (default: {value})"
-        parser.add_argument(option, type=int, default=value, metavar="N", help=shown)
+        parser.add_argument(option, type=parse_integer, default=value, metavar="N", help=shown)
     parser.add_argument(
         "--seed",
         type=parse_seed,

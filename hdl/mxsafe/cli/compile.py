@@ -10,6 +10,7 @@ from mxsafe.cli.machine import add_machine, machine_of
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
 from mxsafe.formats import BF16, MX_FORMATS
 from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.contents import ARCHIVE, EXPORTED, contents
 from mxsafe.machine.named import machine_named
 
 if TYPE_CHECKING:
@@ -57,12 +58,24 @@ def _run(args: Namespace) -> None:
         raise UsageError(f"out must end in .mxprog, not {args.out.name!r}")
     require_new_file(args.out, force=args.force)
     configuration = _machine(args)
-    read_bytes(args.model)
+    _check_contents(args.model)
     with refused(ValueError, about=args.model):
         compiled = _of_onnx if args.model.suffix == ".onnx" else _of_torch
         made = compiled(args, configuration)
     write_file(args.out, lambda: made.save(args.out))
     print(made.report())
+
+
+def _check_contents(model: Path) -> None:
+    """Refuse what is no model before a library is imported, which would say less of it."""
+    found = contents(read_bytes(model))
+    if model.suffix == ".onnx":
+        if found:  # a model of ONNX is of no kind that is known
+            raise UserError(f"{model} must be an ONNX model, not {found}")
+    elif found not in (EXPORTED, ARCHIVE):
+        raise UserError(
+            f"{model} must be a file of torch.export.save, not {found or 'something else'}"
+        )
 
 
 def _machine(args: Namespace) -> MachineConfiguration:

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, choice, format_of, read_array, refused
+from mxsafe.cli.arguments import UsageError, choice, format_of, parse_integer, read_array, refused
 from mxsafe.cli.command import Command
 from mxsafe.codec.profiles import PROFILES, divergence
 from mxsafe.formats import MX_FORMATS
@@ -25,13 +25,21 @@ def _add_arguments(parser: ArgumentParser) -> None:
         help="element format, one that the library has (default: mxfp8_e4m3)",
     )
     parser.add_argument(
-        "--block", type=int, metavar="N", help="length of blocks (default: the format's)"
+        "--block", type=parse_integer, metavar="N", help="length of blocks (default: the format's)"
     )
     parser.add_argument(
-        "--axis", type=int, default=-1, metavar="N", help="axis of blocks (default: -1, the last)"
+        "--axis",
+        type=parse_integer,
+        default=-1,
+        metavar="N",
+        help="axis of blocks (default: -1, the last)",
     )
     parser.add_argument(
-        "--limit", type=int, default=20, metavar="N", help="list so many blocks (default: 20)"
+        "--limit",
+        type=parse_integer,
+        default=20,
+        metavar="N",
+        help="list so many blocks (default: 20)",
     )
 
 

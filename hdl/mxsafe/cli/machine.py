@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import fields
 from typing import Any
 
-from mxsafe.cli.arguments import UsageError, refused
+from mxsafe.cli.arguments import UsageError, parse_integer, refused
 from mxsafe.formats import FloatFormat, MXFormat
 from mxsafe.machine.configuration import MachineConfiguration, resized
 
@@ -37,7 +37,7 @@ def add_machine(
             continue
         group.add_argument(
             option,
-            type=int if isinstance(value, int) else str,
+            type=parse_integer if isinstance(value, int) else str,
             metavar="N" if isinstance(value, int) else "NAME",
             help=f"(default: {_shown(value)})",
         )

@@ -3,7 +3,14 @@
 import argparse
 from typing import Any
 
-from mxsafe.cli.arguments import UsageError, choice, parse_block, parse_rounding, parse_seed
+from mxsafe.cli.arguments import (
+    UsageError,
+    choice,
+    parse_block,
+    parse_integer,
+    parse_rounding,
+    parse_seed,
+)
 from mxsafe.codec.blocks import SCALE_MODES
 from mxsafe.codec.elements import ROUNDINGS
 
@@ -30,7 +37,7 @@ def add_quantisation(
         help=f"length of 1-D blocks or shape of 2-D tiles (default: {block_help})",
     )
     parser.add_argument(
-        "--axis", type=int, metavar="N", help="axis of 1-D blocks (default: -1, the last)"
+        "--axis", type=parse_integer, metavar="N", help="axis of 1-D blocks (default: -1, the last)"
     )
     parser.add_argument(
         "--rounding",

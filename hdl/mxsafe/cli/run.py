@@ -10,7 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mxsafe.atomic import write_atomically
-from mxsafe.cli.arguments import UsageError, UserError, choice, read_array, read_bytes, refused
+from mxsafe.cli.arguments import (
+    UsageError,
+    UserError,
+    choice,
+    parse_integer,
+    read_array,
+    read_bytes,
+    refused,
+)
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.outputs import add_force, require_new_file, write_file
@@ -60,7 +68,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     add_force(parser)
     parser.add_argument(
         "--base",
-        type=int,
+        type=parse_integer,
         default=0,
         metavar="BYTE",
         help="where in memory addresses of the program count from (default: 0)",
@@ -74,11 +82,14 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--port", metavar="NAME", help="the serial port, such as /dev/ttyUSB0")
     parser.add_argument(
-        "--baud", type=int, metavar="N", help="bits a second of the port (default: 1000000)"
+        "--baud",
+        type=parse_integer,
+        metavar="N",
+        help="bits a second of the port (default: 1000000)",
     )
     parser.add_argument(
         "--limit",
-        type=int,
+        type=parse_integer,
         metavar="N",
         help="words that the interpreter moves and beats that it computes, at most (default: 2^28)",
     )

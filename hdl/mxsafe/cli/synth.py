@@ -3,7 +3,14 @@
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from mxsafe.cli.arguments import UsageError, choice, format_of, refuse_device, refused
+from mxsafe.cli.arguments import (
+    UsageError,
+    choice,
+    format_of,
+    parse_integer,
+    refuse_device,
+    refused,
+)
 from mxsafe.cli.command import Command
 from mxsafe.cli.hardware import add_unit_options, add_units, unit_errors, unit_options
 from mxsafe.cli.outputs import FIGURES, require_folder, require_matplotlib, writing_to
@@ -53,7 +60,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
         help="wanted period (default: as short as the tools can make it)",
     )
     parser.add_argument(
-        "--jobs", type=int, metavar="N", help="tools side by side (default: one a core)"
+        "--jobs", type=parse_integer, metavar="N", help="tools side by side (default: one a core)"
     )
     parser.add_argument(
         "--dask", metavar="ADDRESS", help="scheduler of a Dask cluster that runs the tools instead"

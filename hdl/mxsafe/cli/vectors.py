@@ -4,7 +4,15 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from mxsafe import vectors
-from mxsafe.cli.arguments import UsageError, add_format, choice, format_of, parse_seed, refused
+from mxsafe.cli.arguments import (
+    UsageError,
+    add_format,
+    choice,
+    format_of,
+    parse_integer,
+    parse_seed,
+    refused,
+)
 from mxsafe.cli.command import Command
 from mxsafe.cli.outputs import writing_to
 from mxsafe.formats import MX_FORMATS
@@ -25,7 +33,7 @@ def _add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--count",
-        type=int,
+        type=parse_integer,
         metavar="N",
         help="rows, corner classes first (default: 1024; of a decoder all codes)",
     )
@@ -33,10 +41,12 @@ def _add_arguments(parser: ArgumentParser) -> None:
         "--seed", type=parse_seed, default=0, metavar="N", help="of random rows (default: 0)"
     )
     parser.add_argument("--arithmetic", **choice(ARITHMETICS), help="of a MAC (default: fp12)")
-    parser.add_argument("--lanes", type=int, metavar="N", help="products of a MAC (default: 4)")
+    parser.add_argument(
+        "--lanes", type=parse_integer, metavar="N", help="products of a MAC (default: 4)"
+    )
     parser.add_argument(
         "--block",
-        type=int,
+        type=parse_integer,
         metavar="N",
         help="elements a converter takes (default: the format's, 64 or 32)",
     )

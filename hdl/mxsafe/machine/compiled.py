@@ -338,9 +338,11 @@ class Compiled:
         try:
             with np.load(BytesIO(data), allow_pickle=False) as file:
                 arrays = {name: file[name] for name in file.files}
+            if foreign := [name for name in arrays if not isinstance(arrays[name], np.ndarray)]:
+                raise ValueError(f"{foreign[0]} must be an array of NumPy")
             head = json.loads(arrays.pop("head").tobytes())
             wanted = head.pop("hash")
-        except (*DAMAGED, AttributeError, KeyError, TypeError, ValueError) as error:
+        except (*DAMAGED, KeyError, TypeError, ValueError) as error:
             seems = contents(data) or "something else"
             how = f": {damage(error)}" if seems == COMPILED else f", not {seems}"
             raise ValueError(f"{path} must be a file of a compiled network{how}") from None

@@ -8,15 +8,18 @@ from io import BytesIO
 from mxsafe.codec.storage import DAMAGED
 from mxsafe.validation import checked
 
-__all__ = ["COMPILED", "contents"]
+__all__ = ["ARCHIVE", "COMPILED", "EXPORTED", "contents"]
 
-COMPILED = "a compiled model, .mxprog"
+COMPILED = "a compiled model, whose name must end in .mxprog"
 """What a file of `mxsafe.machine.compiled` is."""
+EXPORTED = "a model of torch.export.save, which mxsafe compile takes"
+ARCHIVE = "an archive"
+"""What may be a model of PyTorch; of other archives nothing is known."""
 _ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK\x03\x04"
 """How files of an array and archives begin."""
 _MEMBERS: Mapping[str, str] = {
     "head.npy": COMPILED,
-    "archive_format": "a model of torch.export.save, which mxsafe compile takes",
+    "archive_format": EXPORTED,
     "data.pkl": "a file of torch.save",
 }
 """By the name of a file in an archive, in whatever folder, what the archive is."""
@@ -41,7 +44,7 @@ def _archive(data: bytes) -> str:
             names = {name.rpartition("/")[2] for name in archive.namelist()}
     except (*DAMAGED, ValueError):
         return "a damaged archive"
-    return next((what for name, what in _MEMBERS.items() if name in names), "an archive")
+    return next((what for name, what in _MEMBERS.items() if name in names), ARCHIVE)
 
 
 def _text(data: bytes) -> str:
