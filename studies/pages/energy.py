@@ -14,14 +14,12 @@ from mxsafe.cli.energy import shown
 from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.energy import COUNTED, GROUPS, Energy, Work, energy_of
 from mxsafe.machine.energy_tables import (
-    BUFFERS,
     DRAMS,
     NODES,
     UNITS,
     EnergyTables,
     dram_bit,
-    memory_figure,
-    memory_size,
+    leaked,
     unit_energy,
 )
 from studies.drawing import plain
@@ -86,7 +84,8 @@ class Spent:
     @classmethod
     def of(cls, energy: Energy) -> "Spent":
         """What an energy says."""
-        bits = sum(part.count for part in energy.parts if part.group == GROUPS[0])
+        moved = (part for part in energy.parts if part.group == GROUPS[0] and part.unit == "bits")
+        bits = sum(part.count for part in moved)
         return cls(energy.groups, energy.cycles, bits // 8)
 
     @property
@@ -111,26 +110,29 @@ BLOCKS = {"block": 1, "DeiT-Tiny": 12}
 Key = tuple[str, str, int]
 
 
-def _tables(machine: MachineConfiguration, bf16_product: float | None) -> dict[str, EnergyTables]:
+def _tables(
+    machine: MachineConfiguration, bf16_product: float | None, **changes: bool
+) -> dict[str, EnergyTables]:
     """All assumptions of memories; a product in BF16 may be given another energy, pJ."""
-    if bf16_product is None or machine.scaled:
-        return TABLES
-    own = {"units": {"product": bf16_product}}
-    return {name: replace(tables, own=own) for name, tables in TABLES.items()}
+    own: dict[str, Any] = {}
+    if bf16_product is not None and not machine.scaled:
+        own = {"units": {"product": bf16_product}}
+    return {name: replace(tables, own=own, **changes) for name, tables in TABLES.items()}
 
 
 def energies(
-    figures: Mapping[str, Any], model: str, bf16_product: float | None = None
+    figures: Mapping[str, Any], model: str, bf16_product: float | None = None, **changes: bool
 ) -> dict[Key, dict[str, Spent]]:
     """Energy of a model's steps by all assumptions: by machine, optimizer and images.
 
     A machine with another one beside it does all but attention, which is taken off and added as it
-    is counted alone on both. A product in BF16 may be given another energy, pJ.
+    is counted alone on both. A product in BF16 may be given another energy, pJ, and tables be
+    changed, such as by ``static_power``.
     """
     found: dict[Key, dict[str, Spent]] = {}
     for (machine, optimizer, images), counters in cases(figures, model).items():
         configuration = MACHINES[machine]
-        assumed = _tables(configuration, bf16_product)
+        assumed = _tables(configuration, bf16_product, **changes)
         own = {n: spent(configuration, counters, tables) for n, tables in assumed.items()}
         found[machine, optimizer, images] = {n: Spent.of(energy) for n, energy in own.items()}
         if machine in BESIDE:
@@ -140,7 +142,7 @@ def energies(
             )
             mixed = dict(found[machine, optimizer, images])
             for times, one, name in both:
-                for title, tables in _tables(one, bf16_product).items():
+                for title, tables in _tables(one, bf16_product, **changes).items():
                     other = spent(one, counts(figures, name), tables)
                     mixed[title] = mixed[title].plus(times, Spent.of(other))
             found[mixed_name(machine), optimizer, images] = mixed
@@ -203,19 +205,19 @@ def _turn(images: int) -> str:
     return f", an image of {images} in turn" if images > 1 else ""
 
 
-def table(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
-    """Energy of a model's steps, head first."""
-    found = energies(figures, model)
+def table(figures: Mapping[str, Any], model: str, **changes: bool) -> list[tuple[str, ...]]:
+    """Energy of a model's steps, head first; see `energies`."""
+    found = energies(figures, model, **changes)
     rows = (_row(f"{m}, {o}{_turn(images)}", own) for (m, o, images), own in found.items())
     return [_HEAD, *rows]
 
 
-def saved(figures: Mapping[str, Any], model: str) -> list[tuple[str, ...]]:
-    """What MXSF saves beside each other machine, head first."""
+def saved(figures: Mapping[str, Any], model: str, **changes: bool) -> list[tuple[str, ...]]:
+    """What MXSF saves beside each other machine, head first; see `energies`."""
     rows: list[tuple[str, ...]] = [
         ("beside", "step", "saved, %", "off chip alone, %", "cycles, %", "the paper, %")
     ]
-    found = energies(figures, model)
+    found = energies(figures, model, **changes)
     for (machine, optimizer, images), theirs in found.items():
         if machine == "mxsf":
             continue
@@ -367,42 +369,6 @@ def off_chip_of_bf16(figures: Mapping[str, Any]) -> str:
     return _range(shares, ".0f")
 
 
-_HALVES = 2
-"""Memories of each operand's codes, and of its scales, and of each bank of vectors."""
-_CYCLE = 2e-9
-"""Seconds."""
-
-
-def leaked(node: int) -> float:
-    """Power that all memories of MXSF's machine leak, mW."""
-    machine = MACHINES["mxsf"]
-    of_rows_or_vectors = {"rows": 1, "vector": _HALVES * machine.vector_banks}
-    return sum(
-        of_rows_or_vectors.get(buffer, _HALVES)
-        * memory_figure(node, *memory_size(buffer, machine), "leakage")
-        for buffer in BUFFERS
-    )
-
-
-def with_leakage(figures: Mapping[str, Any]) -> dict[str, Any]:
-    """What memories of MXSF's machine leak in the whole step with AdamW, by node, and shares."""
-    work = Work(MACHINES["mxsf"], counts(figures, "mxsf, DeiT-Tiny, AdamW, 1"))
-    seconds = work.counters["cycles"] * _CYCLE
-    accesses, shares = [], []
-    for node in NODES:
-        found = [energy_of(work, EnergyTables(dram=dram, sram=node)) for dram in DRAMS]
-        accesses.append(_MILLI * found[0].groups["on chip"])
-        # mW in a second are 10^9 pJ.
-        lost = leaked(node) * seconds * 1e9
-        shares += [100 * one.groups["off chip"] / (one.total + lost) for one in found]
-    return {
-        "mw": [leaked(node) for node in NODES],
-        "mj": [leaked(node) * seconds for node in NODES],
-        "accesses": accesses,
-        "off_chip": _range(shares, ".0f"),
-    }
-
-
 def values() -> dict[str, Any]:
     """Return the values of the page's template."""
     found = kept("energy")
@@ -423,7 +389,11 @@ def values() -> dict[str, Any]:
         "verilog": {n: c["verilog_cycles"] for n, c in found.items() if "verilog_cycles" in c},
         "predicted": {name: case["counters"]["cycles"] for name, case in found.items()},
         "nodes": NODES,
-        "leakage": with_leakage(found),
+        "leaked": [leaked(EnergyTables(sram=node), MACHINES["mxsf"]) for node in NODES],
+        "static": {
+            "steps": table(found, "DeiT-Tiny", static_power=True),
+            "saved": saved(found, "DeiT-Tiny", static_power=True),
+        },
         "machines": MACHINES,
         "models": {model: table(found, model) for model in ("DeiT-Tiny", "block")},
         "saved": {model: saved(found, model) for model in ("DeiT-Tiny", "block")},

@@ -1,6 +1,9 @@
 """`mxsafe energy`."""
 
 import json
+import re
+import zipfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,17 @@ from mxsafe.machine.configuration import (
 from mxsafe.machine.graph import Graph
 from mxsafe.rtl.machine.times import times_of
 from verif.cli.command import run_in
+
+
+def _head_alone() -> bytes:
+    """A compiled model by the name of what is in it, which is no array."""
+    data = BytesIO()
+    with zipfile.ZipFile(data, "w") as file:
+        file.writestr("head.npy", "1")
+    return data.getvalue()
+
+
+HEAD_ALONE = _head_alone()
 
 
 @pytest.fixture
@@ -45,9 +59,26 @@ def test_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["descriptors", "512", "bits", "2", "0.001024", lines[3].split()[-1]],
     ]
     at = lines.index("assumptions:")
-    assert lines[at - 1].endswith(" cycles predicted")
+    time = re.fullmatch(r"(\d+) cycles predicted, (\S+) ms at 500 MHz", lines[at - 1])
+    assert time is not None
+    assert float(time[2]) == pytest.approx(int(time[1]) / 500_000, rel=1e-3)
     assert lines[at + 1].startswith("  DRAM: 2 pJ a bit read, 3 written (the table given)")
     assert "45 nm" in lines[at + 2]
+
+
+def test_static_power(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """At half the clock memories leak for twice the time."""
+    leaks = []
+    for clock in ("400", "200"):
+        words = ["--static-power", "--clock-mhz", clock, "--json"]
+        assert run_in(folder, "energy", "program.bin", *words) == 0
+        found = json.loads(capsys.readouterr().out)
+        (leakage,) = (part for part in found["parts"] if part["name"] == "leakage")
+        assert leakage["count"] == found["cycles"]
+        leaks.append(leakage["energy"])
+        tables = found["tables"]
+        assert (tables["static_power"], tables["clock_mhz"]) == (True, float(clock))
+    assert leaks[1] == 2 * leaks[0] > 0
 
 
 def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,7 +110,14 @@ def test_json_of_a_table_of_ones_own(folder: Path, capsys: pytest.CaptureFixture
     assert run_in(folder, "energy", "program.bin", *words) == 0
     found = json.loads(capsys.readouterr().out)
     netlists = {"convert": {"configuration": "accelerator, converter", "format": "mxsf"}}
-    assert found["tables"] == {"dram": None, "sram": 28, "units": netlists, "own": own}
+    assert found["tables"] == {
+        "dram": None,
+        "sram": 28,
+        "units": netlists,
+        "own": own,
+        "static_power": False,
+        "clock_mhz": 500,
+    }
     assert found["machine"]["functions"] == found["machine"]["reductions"] == []
 
 
@@ -154,6 +192,16 @@ def test_what_is_refused(
         ("x.mxprog", b"", "x.mxprog must be a file of a compiled network, not an empty file"),
         ("x.mxprog", b"[1, 2]", "x.mxprog must be a file of a compiled network, not JSON"),
         ("x.pt2", b"load vector", "x.pt2 must be a file of descriptors, not text"),
+        (
+            "x",
+            HEAD_ALONE,
+            "x must be a file of descriptors, not a compiled model, whose name must end in .mxprog",
+        ),
+        (
+            "x.mxprog",
+            HEAD_ALONE,
+            "x.mxprog must be a file of a compiled network: head must be an array of NumPy",
+        ),
     ],
 )
 def test_files_that_are_no_programs(

@@ -16,8 +16,9 @@ from mxsafe.machine.configuration import (
     MachineConfiguration,
 )
 from mxsafe.machine.description import ACCESSES
-from mxsafe.machine.energy import GROUPS, Part, Work, energy_of, work_of
+from mxsafe.machine.energy import COUNTED, GROUPS, Part, Work, energy_of, work_of
 from mxsafe.machine.energy_tables import (
+    BUFFER_FIELDS,
     BUFFERS,
     GRADED,
     NETLISTS,
@@ -26,10 +27,11 @@ from mxsafe.machine.energy_tables import (
     UNIT_FILE,
     UNITS,
     EnergyTables,
-    access_energy,
     assumptions_of,
+    buffer_figure,
     dram_bit,
     in_use,
+    leaked,
     memory_figure,
     memory_size,
     own_tables,
@@ -63,9 +65,9 @@ def test_units_are_those_of_netlists() -> None:
 def test_memories_that_are_known() -> None:
     rows = json.loads(SRAM_FILE.read_text())["rows"]
     assert {row[0] for row in rows} == set(NODES)
-    for node, width, size, read, write, _ in rows:
-        found = [memory_figure(node, width, size // width, what) for what in ("read", "write")]
-        assert found == pytest.approx([read, write])
+    for node, width, size, *figures in rows:
+        found = [memory_figure(node, width, size // width, what) for what in BUFFER_FIELDS]
+        assert found == pytest.approx(figures)
 
 
 def test_memories_between_those_that_are_known() -> None:
@@ -115,9 +117,9 @@ def test_a_program_by_hand() -> None:
     tables = EnergyTables(dram="ddr3", sram=65)
     energy = energy_of(work_of([Program(program, DEFAULT)], Times()), tables)
     found = {part.name: part for part in energy.parts if part.count}
-    read = 15.8 + 0.55 + 5.3
-    vector = [access_energy(tables, "vector", way, DEFAULT) for way in ("read", "write")]
-    rows = [access_energy(tables, "rows", way, DEFAULT) for way in ("read", "write")]
+    read = 15.8 + 0.44
+    vector = [buffer_figure(tables, "vector", way, DEFAULT) for way in ("read", "write")]
+    rows = [buffer_figure(tables, "rows", way, DEFAULT) for way in ("read", "write")]
     softmax = unit_energy(tables, "softmax", DEFAULT) / 2
     assert found == {
         part.name: part
@@ -135,6 +137,47 @@ def test_a_program_by_hand() -> None:
     }
     assert energy.total == pytest.approx(sum(energy.groups[name] for name in GROUPS))
     assert energy.total == pytest.approx(sum(part.count * part.each for part in energy.parts))
+
+
+def test_static_power() -> None:
+    """Each memory leaks, and a channel of DRAM takes its background, as long as it takes."""
+    known = {
+        (width, size): leakage
+        for node, width, size, _, _, leakage in json.loads(SRAM_FILE.read_text())["rows"]
+        if node == 45
+    }
+    memories = [(32, 1 << 16), (32, 1 << 17), (32, 1 << 14)] * 2  # codes
+    memories += [(16, 1 << 13), (16, 1 << 14), (16, 1 << 11)] * 2  # scales
+    memories += [(32, 1 << 15)] * 8 + [(64, 1 << 15)]  # vectors, rows
+    tables = EnergyTables(dram="ddr3", sram=45, static_power=True, clock_mhz=250)
+    leaks = sum(known[one] for one in memories)
+    assert leaked(tables, DEFAULT) == pytest.approx(leaks)
+    work = Work(DEFAULT, {**dict.fromkeys(COUNTED, 0), "cycles": 10})
+    energy = energy_of(work, tables)
+    assert [part for part in energy.parts if part.count] == [
+        Part("off chip", "DRAM, background", "cycles", 10, 582 * 4),
+        Part("on chip", "leakage", "cycles", 10, pytest.approx(leaks * 4)),
+    ]
+    (told,) = (one for one in energy.assumptions if one.startswith("static power"))
+    assert told == (
+        f"static power: memories on the chip leak {leaks:.4g} mW, a channel of DRAM takes 582 mW "
+        "in the background; all the time that is predicted"
+    )
+    assert "leakage of memories" not in " ".join(energy.assumptions)
+    assert energy_of(work, replace(tables, static_power=False)).total == 0
+
+
+def test_static_power_of_ones_own() -> None:
+    """Each of two memories of codes leaks 5 mW, of DRAM without a figure nothing is counted."""
+    both = {"read": 1, "write": 1}
+    buffers = {name: {**both, "leakage_mw": 5 * (name == "a_codes")} for name in BUFFERS}
+    tables = EnergyTables(own={"dram": both, "buffers": buffers}, static_power=True)
+    assert leaked(tables, DEFAULT) == 2 * 5
+    assert leaked(tables, BF16_MACHINE) == BF16_MACHINE.beat_words * 5 == 4 * 5
+    work = Work(DEFAULT, {**dict.fromkeys(COUNTED, 0), "cycles": 3})
+    energy = energy_of(work, tables)
+    assert energy.groups == {"off chip": 0, "on chip": 3 * 10 * 2, "core": 0}
+    assert any("DRAM is in the energy of a bit or not counted" in one for one in energy.assumptions)
 
 
 def test_cycles_of_a_memory() -> None:
@@ -273,21 +316,21 @@ def test_a_buffer_that_is_larger_than_all_that_are_known() -> None:
         "buffers must have w_codes in a table of your own: a memory must have at most 524288 "
         "bytes in words of at most 64, for which there are figures, not 2097152 in words of 32",
     ):
-        access_energy(EnergyTables(), "w_codes", "read", large)
+        buffer_figure(EnergyTables(), "w_codes", "read", large)
     own = {"buffers": {"w_codes": {"read": 90, "write": 80}}}
-    assert access_energy(EnergyTables(own=own), "w_codes", "read", large) == 90
+    assert buffer_figure(EnergyTables(own=own), "w_codes", "read", large) == 90
 
 
 def test_tables_of_ones_own() -> None:
     own = {
-        "dram": {"read": 4, "write": 5.5, "background": 1},
+        "dram": {"read": 4, "write": 5.5, "activate": 1, "background_mw": 7},
         "buffers": {"vector": {"read": 1, "write": 2}},
         "units": {"softmax": 0},
     }
     tables = EnergyTables(own=own_tables(json.dumps(own), "own.json"))
     assert (dram_bit(tables, "read"), dram_bit(tables, "write")) == (5, 6.5)
-    assert access_energy(tables, "vector", "write", DEFAULT) == 2
-    assert access_energy(tables, "rows", "write", DEFAULT) == access_energy(
+    assert buffer_figure(tables, "vector", "write", DEFAULT) == 2
+    assert buffer_figure(tables, "rows", "write", DEFAULT) == buffer_figure(
         EnergyTables(), "rows", "write", DEFAULT
     )
     assert unit_energy(tables, "softmax", DEFAULT) == 0
@@ -308,7 +351,7 @@ def test_a_whole_table_of_ones_own_leaves_nothing_assumed() -> None:
     ]
     assert told[2].endswith("; units: the table given")
     assert [one.split(":")[0] for one in told[3:]] == ["not counted"]
-    nothing = {"dram": None, "sram": None, "units": {}}
+    nothing = {"dram": None, "sram": None, "units": {}, "static_power": False, "clock_mhz": 500}
     assert in_use(EnergyTables(own=own), DEFAULT) == {**nothing, "own": own}
     own["units"].pop("sum")
     told = assumptions_of(EnergyTables(own=own), DEFAULT)
@@ -335,17 +378,21 @@ def test_a_whole_table_of_ones_own_leaves_nothing_assumed() -> None:
         ),
         (
             '{"dram": {"read": Infinity, "write": 1}}',
-            "dram.read must be a number of pJ from 0 to 1e+09, not inf",
+            "dram.read must be a number of pJ from 0 to 1e+09, not Infinity",
         ),
         (
             '{"units": {"product": true}}',
-            "units.product must be a number of pJ from 0 to 1e+09, not True",
+            "units.product must be a number of pJ from 0 to 1e+09, not true",
         ),
         (
             '{"units": {"product": 1' + "0" * 400 + "}}",
             "units.product must be a number of pJ from 0 to 1e+09, not 1" + "0" * 79 + "...",
         ),
         ('{"buffers": {"vector": {"read": 4}}}', "buffers.vector must have write"),
+        (
+            '{"dram": {"read": 4, "write": 4, "background_mw": null}}',
+            "dram.background_mw must be a number of mW from 0 to 1e+09, not null",
+        ),
     ],
 )
 def test_tables_that_are_none(content: str, message: str) -> None:
@@ -368,6 +415,9 @@ def test_sources_that_there_are_not() -> None:
         EnergyTables(dram="ddr9")
     with raises(ValueError, "sram must be one of 65, 45, 28, not 7"):
         EnergyTables(sram=7)
+    for clock in (0, -5, float("inf"), float("nan")):
+        with raises(ValueError, f"clock_mhz must be a number above 0, not {clock}"):
+            EnergyTables(clock_mhz=clock)
     with raises(ValueError, "own: dram must have write"):
         EnergyTables(own={"dram": {"read": 1}})
     with raises(ValueError, "own: units.product must be a number of pJ from 0 to 1e+09, not -1"):

@@ -1,14 +1,15 @@
 """``mxsafe energy``: where the energy of a program goes."""
 
 import json
-from argparse import ArgumentParser, Namespace
+import math
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mxsafe.analysis.report import aligned
-from mxsafe.cli.arguments import UserError, choice, read_bytes
+from mxsafe.cli.arguments import UserError, choice, parse_number, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.programs import read_descriptors
@@ -21,6 +22,13 @@ if TYPE_CHECKING:
 
 _MICRO = 1e-6
 """Microjoules in a picojoule."""
+
+
+def _frequency(text: str) -> float:
+    number = parse_number(text)
+    if not 0 < number < math.inf:
+        raise ArgumentTypeError(f"must be a number of MHz above 0, not {text!r}")
+    return number
 
 
 def _add_arguments(parser: ArgumentParser) -> None:
@@ -41,6 +49,18 @@ def _add_arguments(parser: ArgumentParser) -> None:
         **choice([str(node) for node in NODES]),
         default=str(NODES[-1]),
         help="process of memories on the chip, in nm (default: 28)",
+    )
+    parser.add_argument(
+        "--static-power",
+        action="store_true",
+        help="count leakage of memories too, and what a channel of DRAM takes in the background",
+    )
+    parser.add_argument(
+        "--clock-mhz",
+        type=_frequency,
+        default=EnergyTables.clock_mhz,
+        metavar="F",
+        help="clock, for time and static power (default: 500)",
     )
     parser.add_argument(
         "--table",
@@ -91,7 +111,9 @@ def _share(pj: float, energy: "Energy") -> tuple[str, str]:
 def shown(energy: "Energy") -> str:
     """Energy as a table, the time beside it, and what it rests on."""
     rows = [(group or f"  {name}", *cells) for group, name, *cells in _rows(energy)]
-    lines = [aligned(rows), f"{energy.cycles} cycles predicted"]
+    milliseconds = energy.cycles / energy.clock_mhz / 1000
+    time = f"{energy.cycles} cycles predicted, {milliseconds:.4g} ms at {energy.clock_mhz:g} MHz"
+    lines = [aligned(rows), time]
     lines += ["assumptions:", *(f"  {one}" for one in energy.assumptions)]
     return "\n".join(lines)
 
@@ -125,7 +147,13 @@ def _run(args: Namespace) -> None:
     from mxsafe.rtl.machine.times import times_of
 
     own = {} if args.table is None else _own(args.table)
-    tables = EnergyTables(dram=args.dram, sram=int(args.sram), own=own)
+    tables = EnergyTables(
+        dram=args.dram,
+        sram=int(args.sram),
+        static_power=args.static_power,
+        clock_mhz=args.clock_mhz,
+        own=own,
+    )
     try:
         programs = _programs(args)
         work = work_of(programs, times_of(programs[0].configuration))

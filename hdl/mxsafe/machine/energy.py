@@ -8,9 +8,11 @@ from mxsafe.machine.configuration import MachineConfiguration
 from mxsafe.machine.description import ACCESSES, DESCRIPTOR_BITS, FOLLOWING, PASSES
 from mxsafe.machine.energy_tables import (
     EnergyTables,
-    access_energy,
     assumptions_of,
+    buffer_figure,
+    dram_background,
     dram_bit,
+    leaked,
     unit_energy,
 )
 from mxsafe.machine.program import Program
@@ -97,11 +99,13 @@ class Energy:
     ----------
     parts : tuple of Part
     cycles : int
+    clock_mhz : float
     assumptions : tuple of str
     """
 
     parts: tuple[Part, ...]
     cycles: int
+    clock_mhz: float
     assumptions: tuple[str, ...]
 
     @property
@@ -160,7 +164,7 @@ def energy_of(work: Work, tables: EnergyTables) -> Energy:
         *assumptions_of(tables, work.configuration),
         f"cycles: with a memory that answers after {work.memory}",
     )
-    return Energy(parts, work.counters["cycles"], assumptions)
+    return Energy(parts, work.counters["cycles"], tables.clock_mhz, assumptions)
 
 
 def _off_chip(work: Work, tables: EnergyTables) -> Iterable[Part]:
@@ -170,6 +174,15 @@ def _off_chip(work: Work, tables: EnergyTables) -> Iterable[Part]:
     yield Part("off chip", "DRAM written", "bits", counted["words_written"] * bits, written)
     descriptors = counted["descriptors"] * DESCRIPTOR_BITS
     yield Part("off chip", "descriptors", "bits", descriptors, read)
+    background = dram_background(tables)
+    if tables.static_power and background is not None:
+        yield _all_the_time("off chip", "DRAM, background", background, work, tables)
+
+
+def _all_the_time(group: str, name: str, mw: float, work: Work, tables: EnergyTables) -> Part:
+    """A part that takes power in each cycle."""
+    nanoseconds = 1e3 / tables.clock_mhz  # with mW these are pJ
+    return Part(group, name, "cycles", work.counters["cycles"], mw * nanoseconds)
 
 
 def _on_chip(work: Work, tables: EnergyTables) -> Iterable[Part]:
@@ -178,18 +191,20 @@ def _on_chip(work: Work, tables: EnergyTables) -> Iterable[Part]:
         for kind in _KINDS if c.scaled else _KINDS[:1]:
             for way, verb in _WRITTEN.items():
                 buffer = f"{owner}_{kind}"
-                each = access_energy(tables, buffer, way, c)
+                each = buffer_figure(tables, buffer, way, c)
                 name = f"{owner}, {kind} {verb}"
                 yield Part("on chip", name, "accesses", counted[f"{buffer}_{verb}"], each)
     for way, users in _VECTOR.items():
         verb = _WRITTEN[way]
         count = sum(counted[f"vector_{verb}_{user}"] for user in users)
-        each = access_energy(tables, "vector", way, c)
+        each = buffer_figure(tables, "vector", way, c)
         yield Part("on chip", f"vector, {verb}", "accesses", count, each)
     if c.reductions:
         for way, count in _rows(counted).items():
-            each = access_energy(tables, "rows", way, c)
+            each = buffer_figure(tables, "rows", way, c)
             yield Part("on chip", f"rows, {_WRITTEN[way]}", "accesses", count, each)
+    if tables.static_power:
+        yield _all_the_time("on chip", "leakage", leaked(tables, c), work, tables)
 
 
 def _rows(counted: Mapping[str, int]) -> dict[str, int]:

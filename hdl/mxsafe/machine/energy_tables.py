@@ -1,6 +1,7 @@
 """Tables of energies: of DRAM, of memories on the chip, of units; or a user's own.
 
-All energies are in pJ. What stands behind a number, and where it comes from, its table says.
+All energies are in pJ, powers in mW. What stands behind a number, and where it comes from, its
+table says.
 """
 
 import json
@@ -28,8 +29,11 @@ _DRAM = json.loads(DRAM_FILE.read_text())["sources"]
 DRAMS: tuple[str, ...] = tuple(_DRAM)
 """Sources of energies of DRAM."""
 _MOST = 1e9
-"""Largest energy that a table may have: a millijoule."""
-_DRAM_FIELDS = ("read", "write", "activate", "background")
+"""Largest figure that a table may have: a millijoule, or a megawatt."""
+_DRAM_FIELDS = ("read", "write", "activate", "background_mw")
+BUFFER_FIELDS = ("read", "write", "leakage_mw")
+_HALVES = 2
+"""Memories of a bank of vectors, and of an operand's scales."""
 _GIVEN = "the table given"
 NODES = (65, 45, 28)
 """Processes of memories on the chip, in nm."""
@@ -98,14 +102,14 @@ def memory_figure(node: int, width: int, depth: int, what: str) -> float:
     width, depth : int
         Bytes of a word, and words. What is smaller than all that are known is taken for the
         smallest.
-    what : {"read", "write", "leakage"}
+    what : {"read", "write", "leakage_mw"}
 
     Raises
     ------
     ValueError
         If it is larger than all that are known.
     """
-    column = 1 + ("read", "write", "leakage").index(what)
+    column = 1 + BUFFER_FIELDS.index(what)
     table, size = _sram(node), width * depth
     points = [
         (wide, _between([(row[0], row[column]) for row in rows], size))
@@ -132,37 +136,65 @@ class EnergyTables:
         One of `DRAMS`.
     sram : int
         One of `NODES`.
+    static_power : bool
+        Count what memories take all the time too: leakage, and what a channel of DRAM takes in
+        the background, if there is a figure of it.
+    clock_mhz : float
+        Cycles of a microsecond, from which static power is counted.
     own : Mapping
         A user's own energies, which go before all others: see `own_tables`.
 
     Raises
     ------
     ValueError
-        If there is no such table.
+        If there is no such table, or the clock does not go.
     """
 
     dram: str = "bitmod"
     sram: int = 28
+    static_power: bool = False
+    clock_mhz: float = 500
     own: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         require_one_of("dram", self.dram, DRAMS)
         if self.sram not in NODES:
             raise ValueError(f"sram must be {one_of(NODES, self.sram)}")
+        if not 0 < self.clock_mhz < math.inf:
+            raise ValueError(f"clock_mhz must be a number above 0, not {shown(self.clock_mhz)}")
         _check_own("own", self.own)
+
+    @property
+    def dram_table(self) -> Mapping[str, Any]:
+        """Figures of DRAM: a user's own, or those of the source."""
+        found: Mapping[str, Any] = self.own.get("dram", _DRAM[self.dram])
+        return found
 
 
 def dram_bit(tables: EnergyTables, way: str) -> float:
-    """Energy of a bit that is read or written, with what it shares of all others."""
-    table = tables.own.get("dram", _DRAM[tables.dram])
-    others = sum(table.get(name, 0) for name in ("activate", "background"))
-    return float(table[way] + others)
+    """Energy of a bit that is read or written, with its share of opening a row."""
+    table = tables.dram_table
+    return float(table[way] + table.get("activate", 0))
 
 
-def access_energy(
-    tables: EnergyTables, buffer: str, way: str, configuration: MachineConfiguration
+def dram_background(tables: EnergyTables) -> float | None:
+    """Power of a channel of DRAM in the background, mW; None if its table has none."""
+    found: float | None = tables.dram_table.get("background_mw")
+    return found
+
+
+def buffer_figure(
+    tables: EnergyTables, buffer: str, what: str, configuration: MachineConfiguration
 ) -> float:
-    """Energy of an access of one memory of a buffer.
+    """Energy of an access of one memory of a buffer, pJ, or the power that it leaks, mW.
+
+    Parameters
+    ----------
+    tables : EnergyTables
+    buffer : str
+        One of `BUFFERS`.
+    what : {"read", "write", "leakage_mw"}
+    configuration : MachineConfiguration
 
     Raises
     ------
@@ -170,12 +202,27 @@ def access_energy(
         If it is larger than all that are known.
     """
     own = tables.own.get("buffers", {}).get(buffer, {})
-    if way in own:
-        return float(own[way])
+    if what in own:
+        return float(own[what])
     try:
-        return memory_figure(tables.sram, *memory_size(buffer, configuration), way)
+        return memory_figure(tables.sram, *memory_size(buffer, configuration), what)
     except ValueError as error:
         raise ValueError(f"buffers must have {buffer} in a table of your own: {error}") from None
+
+
+def leaked(tables: EnergyTables, configuration: MachineConfiguration) -> float:
+    """Power that all memories of a machine's buffers leak, mW.
+
+    Raises
+    ------
+    ValueError
+        If one is larger than all that are known.
+    """
+    return sum(
+        memories_of(buffer, configuration)
+        * buffer_figure(tables, buffer, "leakage_mw", configuration)
+        for buffer in _buffers_of(configuration)
+    )
 
 
 def unit_energy(tables: EnergyTables, name: str, configuration: MachineConfiguration) -> float:
@@ -227,7 +274,7 @@ def in_use(tables: EnergyTables, configuration: MachineConfiguration) -> dict[st
     dict
         ``own``, a user's; and of what it does not have ``dram`` and ``sram``, names of tables, or
         None if it has all, and ``units``: by work of `UNITS` the configuration and the format of
-        the netlist, as ``docs/synthesis.json`` names them.
+        the netlist, as ``docs/synthesis.json`` names them; ``static_power`` and ``clock_mhz``.
 
     Raises
     ------
@@ -246,6 +293,8 @@ def in_use(tables: EnergyTables, configuration: MachineConfiguration) -> dict[st
         "sram": None if memories else tables.sram,
         "units": netlists,
         "own": own,
+        "static_power": tables.static_power,
+        "clock_mhz": tables.clock_mhz,
     }
 
 
@@ -255,7 +304,7 @@ def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) ->
     source = _GIVEN if dram else _DRAM[tables.dram]["source"]
     product = unit_energy(tables, "product", configuration)
     memories = _source(
-        f"CACTI 7, {tables.sram} nm, one port to read and one to write, without leakage",
+        f"CACTI 7, {tables.sram} nm, high-performance cells, a port to read and one to write",
         _buffers_of(configuration),
         tables.own.get("buffers", {}),
     )
@@ -273,9 +322,30 @@ def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) ->
         f"a product: {product:g} pJ; units: {netlists}",
         *([f"taken for others: {', '.join(taken)}"] if taken else []),
         *_stand_ins(tables, configuration),
-        "not counted: what the host computes, leakage of memories, the clock while nothing moves, "
-        "wires between units, control apart from the DRAM of descriptors",
+        *_static(tables, configuration),
     ]
+
+
+def _static(tables: EnergyTables, configuration: MachineConfiguration) -> Iterator[str]:
+    """What is said of static power, and all that is not counted."""
+    missing = ["what the host computes"]
+    background = dram_background(tables)
+    if not tables.static_power:
+        missing.append("leakage of memories")
+        missing += ["the background of DRAM"] if background is not None else []
+    else:
+        power = f"memories on the chip leak {leaked(tables, configuration):.4g} mW"
+        if background is None:
+            power += ", the background of DRAM is in the energy of a bit or not counted"
+        else:
+            power += f", a channel of DRAM takes {background:g} mW in the background"
+        yield f"static power: {power}; all the time that is predicted"
+    missing += [
+        "leakage of units that wait",
+        "the clock while nothing moves",
+        "wires between units",
+    ]
+    yield f"not counted: {', '.join(missing)}, control apart from the DRAM of descriptors"
 
 
 def _source(usual: str, names: Iterable[str], own: Mapping[str, Any]) -> str:
@@ -350,6 +420,15 @@ def _small_memories(tables: EnergyTables, c: MachineConfiguration) -> Iterator[s
             yield f"{name}, {size} bytes in words of {width}, for {taken}"
 
 
+def memories_of(buffer: str, configuration: MachineConfiguration) -> int:
+    """How many memories a buffer is made of."""
+    if buffer == "rows":
+        return 1
+    if buffer == "vector":
+        return _HALVES * configuration.vector_banks
+    return configuration.beat_words if buffer.endswith("_codes") else _HALVES
+
+
 def memory_size(buffer: str, configuration: MachineConfiguration) -> tuple[int, int]:
     """Bytes of a word, and words, of one of a buffer's memories."""
     c = configuration
@@ -372,9 +451,9 @@ def own_tables(text: str, name: str) -> dict[str, Any]:
     ----------
     text : str
         JSON: an object with some of: ``dram`` with ``read`` and ``write``, pJ a bit, and perhaps
-        ``activate`` and ``background``, which are added to both; ``buffers`` with some of
-        `BUFFERS`, each with ``read`` and ``write``, pJ of an access of one memory; ``units`` with
-        some of `UNITS`, pJ.
+        ``activate``, which is added to both, and ``background_mw`` of a channel; ``buffers`` with
+        some of `BUFFERS`, each with ``read`` and ``write``, pJ of an access of one memory, and
+        perhaps ``leakage_mw`` of one; ``units`` with some of `UNITS`, pJ.
     name : str
         Its file, for errors.
 
@@ -405,35 +484,42 @@ def _check_own(name: str, table: Any) -> None:
     """Refuse what are no energies of a user's own, with the name of what they came from."""
     _fields(name, "", table, ("dram", "buffers", "units"))
     if "dram" in table:
-        _energies(name, "dram", table["dram"], _DRAM_FIELDS, needed=("read", "write"))
+        _figures(name, "dram", table["dram"], _DRAM_FIELDS, needed=("read", "write"))
     if "buffers" in table:
         _fields(name, "buffers", table["buffers"], BUFFERS)
         for one, ways in table["buffers"].items():
-            _energies(name, f"buffers.{one}", ways, ("read", "write"), needed=("read", "write"))
+            _figures(name, f"buffers.{one}", ways, BUFFER_FIELDS, needed=("read", "write"))
     if "units" in table:
-        _energies(name, "units", table["units"], UNITS)
+        _figures(name, "units", table["units"], UNITS)
 
 
 def _fields(file: str, where: str, value: Any, known: Sequence[str]) -> None:
     name = where or "its content"
     if not isinstance(value, dict):
-        raise ValueError(f"{file}: {name} must be an object, not {shown(value)}")
+        raise ValueError(f"{file}: {name} must be an object, not {_as_json(value)}")
     for key in value:
         if key not in known:
             raise ValueError(f"{file}: a field of {name} must be {one_of(known, key)}")
 
 
-def _energies(
+def _as_json(value: Any) -> str:
+    """A value in an error about JSON: words of it are not Python's."""
+    is_word = value is None or isinstance(value, bool | float)
+    return json.dumps(value) if is_word else shown(value)
+
+
+def _figures(
     file: str, where: str, value: Any, known: Sequence[str], needed: Sequence[str] = ()
 ) -> None:
     _fields(file, where, value, known)
     for name in needed:
         if name not in value:
             raise ValueError(f"{file}: {where} must have {name}")
-    for name, energy in value.items():
-        is_number = isinstance(energy, int | float) and not isinstance(energy, bool)
-        if not is_number or not 0 <= energy <= _MOST:
+    for name, figure in value.items():
+        is_number = isinstance(figure, int | float) and not isinstance(figure, bool)
+        if not is_number or not 0 <= figure <= _MOST:
+            unit = "mW" if name.endswith("_mw") else "pJ"
             raise ValueError(
-                f"{file}: {where}.{name} must be a number of pJ from 0 to {_MOST:g}, "
-                f"not {shown(energy)}"
+                f"{file}: {where}.{name} must be a number of {unit} from 0 to {_MOST:g}, "
+                f"not {_as_json(figure)}"
             )

@@ -1,12 +1,11 @@
 """The page on energy: images in turn, ranges, and what is nearest to the paper."""
 
-import json
 from typing import Any
 
 import pytest
 
 from mxsafe.machine.energy import COUNTED
-from mxsafe.machine.energy_tables import SRAM_FILE
+from mxsafe.machine.energy_tables import EnergyTables, leaked
 from studies.pages import energy, kept
 
 
@@ -42,7 +41,7 @@ def test_rows_of_a_table() -> None:
     head, row = energy.table(counted, "block")
     assert head[0] == "step"
     read = 1000 * 256 * 1e-9
-    assert row[:3] == ("mxsf, SGD", f"{14 * read:.3g} to {21.65 * read:.3g}", "100.0")
+    assert row[:3] == ("mxsf, SGD", f"{14 * read:.3g} to {18.75 * read:.3g}", "100.0")
     assert energy.table(counted, "DeiT-Tiny") == [head]
 
 
@@ -74,11 +73,9 @@ def test_what_has_been_run() -> None:
 
 def test_the_share_off_chip_of_bf16() -> None:
     """Of all tables, for machines of BF16 alone and one image."""
-    counted = figures(mxsf_block_SGD_1=100, bf16_block_SGD_1=100)
+    counted = figures(mxsf_block_SGD_1=100, bf16_block_SGD_1=4)
     counted["bf16, block, SGD, 1"]["counters"]["array_busy"] = 1
-    least, most = (
-        100 * bit * 25600 / (bit * 25600 + 1024 * 12.2512) for bit in (14, 15.8 + 0.55 + 5.3)
-    )
+    least, most = (100 * bit * 1024 / (bit * 1024 + 1024 * 12.2512) for bit in (14, 18.75))
     assert energy.off_chip_of_bf16(counted) == f"{least:.0f} to {most:.0f}"
 
 
@@ -129,17 +126,17 @@ def test_the_share_of_conversion() -> None:
     assert found == pytest.approx(converted / (converted + least))
 
 
-def test_what_memories_leak() -> None:
-    """Two memories for codes and for scales of each operand, eight for vectors, one for rows."""
-    known = {
-        (width, size): leakage
-        for node, width, size, _, _, leakage in json.loads(SRAM_FILE.read_text())["rows"]
-        if node == 45
+def test_static_power() -> None:
+    """A step that does nothing for a second has leakage, and of DDR3 the background."""
+    counted = figures(mxsf_block_SGD_1=0)
+    counted["mxsf, block, SGD, 1"]["counters"]["cycles"] = 500_000_000
+    found = energy.energies(counted, "block", static_power=True)["mxsf", "SGD", 1]
+    leaks = 1e9 * leaked(EnergyTables(sram=45), energy.MACHINES["mxsf"])  # pJ of mW in a second
+    assert found["ddr3, 45 nm"].groups == {
+        "off chip": pytest.approx(582e9),
+        "on chip": pytest.approx(leaks),
+        "core": 0,
     }
-    memories = [(32, 1 << 16), (32, 1 << 17), (32, 1 << 14)] * 2  # codes
-    memories += [(16, 1 << 13), (16, 1 << 14), (16, 1 << 11)] * 2  # scales
-    memories += [(32, 1 << 15)] * 8 + [(64, 1 << 15)]
-    assert energy.leaked(45) == pytest.approx(sum(known[one] for one in memories))
-    found = energy.with_leakage(kept("energy"))
-    seconds = kept("energy")["mxsf, DeiT-Tiny, AdamW, 1"]["counters"]["cycles"] / 500e6
-    assert found["mj"][1] == pytest.approx(energy.leaked(45) * seconds)
+    assert found["bitmod, 45 nm"].groups["off chip"] == 0
+    assert found["ddr3, 45 nm"].moved == 0
+    assert energy.energies(counted, "block")["mxsf", "SGD", 1]["ddr3, 45 nm"].total == 0
