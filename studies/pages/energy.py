@@ -348,14 +348,14 @@ def conversion_share(figures: Mapping[str, Any]) -> float:
     return max(energy.parts[-1].energy / energy.total for energy in found)
 
 
-def _netlist_of_bf16(name: str) -> tuple[float, float]:
-    """Gate equivalents and ns of the fastest netlist of a sub-matrix unit."""
+def _delay(name: str) -> float:
+    """Delay of the fastest netlist of a unit, ns."""
     (found,) = (
-        one["numbers"]["timing"]
+        one["numbers"]["timing"]["delay_ns"]
         for one in kept("synthesis")["results"]
         if one["configuration"] == name and one["technology"] == "nangate45"
     )
-    return found["ge"], found["delay_ns"]
+    return float(found)
 
 
 def off_chip_of_bf16(figures: Mapping[str, Any]) -> str:
@@ -383,8 +383,7 @@ def values() -> dict[str, Any]:
         "encoder_spent": Spent.of(encoder),
         "channel": CHANNEL,
         "steps": [energies(found, "DeiT-Tiny")["mxsf", one, 1][DEFAULT_NAME] for one in OPTIMIZERS],
-        "unit": _netlist_of_bf16("pu_bf16"),
-        "own_unit": _netlist_of_bf16("pu_bf16 of the machine"),
+        "bf16_ns": _delay("pu_bf16 of the machine"),
         "off_chip_of_bf16": off_chip_of_bf16(found),
         "verilog": {n: c["verilog_cycles"] for n, c in found.items() if "verilog_cycles" in c},
         "predicted": {name: case["counters"]["cycles"] for name, case in found.items()},

@@ -375,11 +375,6 @@ def _stand_ins(tables: EnergyTables, configuration: MachineConfiguration) -> Ite
     )
     if "product" in mine and shape != usual:
         yield f"a sub-matrix unit of {shape} is taken for one of {usual}"
-    if "product" in mine and not c.scaled:
-        yield (
-            "a sub-matrix unit that chooses behind its adders what a tile begins with is taken for "
-            "one that chooses in front of them"
-        )
     lanes = c.vector_lanes // c.vector_parts
     if vectors and lanes != known["vector_lanes"]:
         yield (

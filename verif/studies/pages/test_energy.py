@@ -75,7 +75,7 @@ def test_the_share_off_chip_of_bf16() -> None:
     """Of all tables, for machines of BF16 alone and one image."""
     counted = figures(mxsf_block_SGD_1=100, bf16_block_SGD_1=4)
     counted["bf16, block, SGD, 1"]["counters"]["array_busy"] = 1
-    least, most = (100 * bit * 1024 / (bit * 1024 + 1024 * 12.2512) for bit in (14, 18.75))
+    least, most = (100 * bit * 1024 / (bit * 1024 + 1024 * 12.0281) for bit in (14, 18.75))
     assert energy.off_chip_of_bf16(counted) == f"{least:.0f} to {most:.0f}"
 
 
