@@ -2,22 +2,24 @@
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mxsafe.analysis import figures
 from mxsafe.cli.energy import shown
-from mxsafe.machine.configuration import MachineConfiguration
+from mxsafe.machine.configuration import MachineConfiguration, sizes_of
 from mxsafe.machine.energy import COUNTED, GROUPS, Energy, Work, energy_of
 from mxsafe.machine.energy_tables import (
     DRAMS,
     NODES,
     UNITS,
     EnergyTables,
+    dram_background,
     dram_bit,
     leaked,
     unit_energy,
@@ -33,6 +35,8 @@ PAPER = {"off chip": 0.8393, "on chip": 0.1492, "core": 0.0115}
 """Shares of the paper's Fig. 7(b)."""
 PAPER_PRODUCT = 0.603
 """The paper's energy of a product, pJ: 308.845 mW of Table IV, 1,024 products a cycle, 500 MHz."""
+PAPER_STEP = 3.732e9 * PAPER_PRODUCT / PAPER["core"]
+"""A step's energy that follows from its products and their share, pJ."""
 PAPER_SAVED = {"bf16": 0.2492, "mxfp4, attention in bf16": 0.0407}
 """What the paper's step saves beside other machines."""
 IMAGES = 128
@@ -69,6 +73,8 @@ def in_turn(figures: Mapping[str, Any], machine: str, model: str, optimizer: str
 
 CLOCK = 500e6
 """Cycles in a second."""
+_NANOSECONDS = 1e9 / CLOCK
+"""Of a cycle; with a power in mW they are pJ."""
 CHANNEL = 12.8
 """GB/s of a channel of DDR3-1600 of 64 bits, at most."""
 
@@ -84,9 +90,7 @@ class Spent:
     @classmethod
     def of(cls, energy: Energy) -> "Spent":
         """What an energy says."""
-        moved = (part for part in energy.parts if part.group == GROUPS[0] and part.unit == "bits")
-        bits = sum(part.count for part in moved)
-        return cls(energy.groups, energy.cycles, bits // 8)
+        return cls(energy.groups, energy.cycles, energy.moved)
 
     @property
     def total(self) -> float:
@@ -111,28 +115,30 @@ Key = tuple[str, str, int]
 
 
 def _tables(
-    machine: MachineConfiguration, bf16_product: float | None, **changes: bool
+    machine: MachineConfiguration, products: Mapping[str, float], **changes: bool
 ) -> dict[str, EnergyTables]:
-    """All assumptions of memories; a product in BF16 may be given another energy, pJ."""
-    own: dict[str, Any] = {}
-    if bf16_product is not None and not machine.scaled:
-        own = {"units": {"product": bf16_product}}
+    """All assumptions of memories; a product may be given another energy, pJ."""
+    name = sizes_of(machine)["format_a"]
+    own = {"units": {"product": products[name]}} if name in products else {}
     return {name: replace(tables, own=own, **changes) for name, tables in TABLES.items()}
 
 
 def energies(
-    figures: Mapping[str, Any], model: str, bf16_product: float | None = None, **changes: bool
+    figures: Mapping[str, Any],
+    model: str,
+    products: Mapping[str, float] = MappingProxyType({}),
+    **changes: bool,
 ) -> dict[Key, dict[str, Spent]]:
     """Energy of a model's steps by all assumptions: by machine, optimizer and images.
 
     A machine with another one beside it does all but attention, which is taken off and added as it
-    is counted alone on both. A product in BF16 may be given another energy, pJ, and tables be
+    is counted alone on both. Products in formats may be given another energy, pJ, and tables be
     changed, such as by ``static_power``.
     """
     found: dict[Key, dict[str, Spent]] = {}
     for (machine, optimizer, images), counters in cases(figures, model).items():
         configuration = MACHINES[machine]
-        assumed = _tables(configuration, bf16_product, **changes)
+        assumed = _tables(configuration, products, **changes)
         own = {n: spent(configuration, counters, tables) for n, tables in assumed.items()}
         found[machine, optimizer, images] = {n: Spent.of(energy) for n, energy in own.items()}
         if machine in BESIDE:
@@ -142,7 +148,7 @@ def energies(
             )
             mixed = dict(found[machine, optimizer, images])
             for times, one, name in both:
-                for title, tables in _tables(one, bf16_product, **changes).items():
+                for title, tables in _tables(one, products, **changes).items():
                     other = spent(one, counts(figures, name), tables)
                     mixed[title] = mixed[title].plus(times, Spent.of(other))
             found[mixed_name(machine), optimizer, images] = mixed
@@ -234,27 +240,50 @@ def saved(figures: Mapping[str, Any], model: str, **changes: bool) -> list[tuple
 
 BF16_PRODUCTS = (10.0, 6.0, 4.0, 3.0)
 """Energies of a product in BF16 that are tried beside our own, pJ."""
+ACTIVITIES = ("0.1", "0.2")
+"""Changes of inputs in a cycle, for energies without data."""
+_UNITS = {"mxsf": "pu_exact, 1 accumulator", "bf16": "pu_bf16 of the machine"}
+"""Sub-matrix units whose energies without data are known."""
+
+
+def _without_data(unit: str, activity: str) -> float:
+    """Energy of a product of a sub-matrix unit whose inputs change so often, pJ."""
+    (power,) = (
+        one["power"]
+        for one in kept("synthesis")["results"]
+        if one["configuration"] == unit and "vectorless" in one.get("power", {})
+    )
+    products = power["clock"]["total_pj"] / power["multiply_pj"]
+    return float(power["vectorless"][activity] / products)
+
+
+def saved_whole(figures: Mapping[str, Any], machine: str, products: Mapping[str, float]) -> str:
+    """What MXSF saves of a whole step with AdamW beside a machine, in per cent."""
+    found = energies(figures, "DeiT-Tiny", products)
+    ours, theirs = found["mxsf", "AdamW", 1], found[machine, "AdamW", 1]
+    return _range([100 * (1 - ours[n].total / theirs[n].total) for n in TABLES], ".1f")
 
 
 def by_product(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """What MXSF saves of a whole step with AdamW, by a product in BF16, head first."""
-    ours = unit_energy(DEFAULT, "product", MACHINES["bf16"])
-    same = unit_energy(DEFAULT, "product", MACHINES["mxsf"])
-    rows = [("pJ a product in BF16", *(f"beside {machine}, %" for machine in PAPER_SAVED))]
-    for pj in (ours, *BF16_PRODUCTS, same):
-        found = energies(figures, "DeiT-Tiny", pj)
-        ranges = [
-            _range(
-                [
-                    100 * (1 - found["mxsf", "AdamW", 1][n].total / theirs.total)
-                    for n, theirs in found[machine, "AdamW", 1].items()
-                ],
-                ".1f",
-            )
-            for machine in PAPER_SAVED
-        ]
-        rows.append((f"{pj:.2f}", *ranges))
-    return [*rows, ("the paper", *(f"{100 * saving:.2f}" for saving in PAPER_SAVED.values()))]
+    """What MXSF saves of a whole step with AdamW, by what products take, head first."""
+    ours, theirs = (unit_energy(DEFAULT, "product", MACHINES[name]) for name in _UNITS)
+    tried = [("real data", {"mxsf": ours, "bf16": pj}) for pj in (theirs, *BF16_PRODUCTS, ours)]
+    tried += [
+        (f"activity {one}", {name: _without_data(unit, one) for name, unit in _UNITS.items()})
+        for one in ACTIVITIES
+    ]
+    heads = ("products with", "pJ in MXSF", "pJ in BF16")
+    rows = [(*heads, *(f"saved beside {machine}, %" for machine in PAPER_SAVED))]
+    for title, products in tried:
+        # Of MXFP4 there is no energy without data.
+        beside = (m if title == "real data" or m == "bf16" else "" for m in PAPER_SAVED)
+        ranges = (saved_whole(figures, m, products) if m else "" for m in beside)
+        rows.append((title, *(f"{products[name]:.2f}" for name in _UNITS), *ranges))
+    return [*rows, ("the paper", "", "", *(f"{100 * one:.2f}" for one in PAPER_SAVED.values()))]
+
+
+_LESS = 4.0
+"""Energy of a bit of DRAM in the package of the chip, as an example, pJ."""
 
 
 def split(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
@@ -271,6 +300,9 @@ def split(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
             )
             for dram in DRAMS
         },
+        f"{_LESS:g} pJ a bit of DRAM, 28 nm": EnergyTables(
+            own={"dram": {"read": _LESS, "write": _LESS}}
+        ),
     }
     for optimizer, (title, tables) in product(OPTIMIZERS, tried.items()):
         work = Work(MACHINES["mxsf"], counts(figures, name.format(optimizer)))
@@ -309,24 +341,46 @@ _EXCHANGED = 8
 """Tensors of attention's edge: queries, keys, values, the result, and a gradient of each."""
 
 
-def saved_with_exchange(figures: Mapping[str, Any]) -> dict[str, str]:
-    """What a block saves beside MXFP4 if the machine beside it gets and gives by memory, per cent.
+def saved_with_exchange(figures: Mapping[str, Any], model: str, bits: int) -> str:
+    """What AdamW's step saves beside MXFP4 if attention's machine gets and gives by memory, %.
 
     Both count the edge of attention alone, so it cancels. Here each of its tensors is written once
-    by one machine, in binary32, and read once by the other.
+    by one machine, with so many bits a number, and read once by the other.
     """
-    found, bits = energies(figures, "block"), _EXCHANGED * np.prod(ATTENTION) * 32
-    saving: dict[str, str] = {}
-    for optimizer in OPTIMIZERS:
-        shares = []
-        for name, tables in TABLES.items():
-            ours, theirs = (
-                found[machine, optimizer, 1][name] for machine in ("mxsf", mixed_name("mxfp4"))
-            )
-            edge = bits * (dram_bit(tables, "read") + dram_bit(tables, "write"))
-            shares.append(100 * (1 - ours.total / (theirs.total + edge)))
-        saving[optimizer] = _range(shares, ".1f")
-    return saving
+    edge = BLOCKS[model] * _EXCHANGED * int(np.prod(ATTENTION)) * bits
+    return _beside_mixed(
+        energies(figures, model),
+        model,
+        lambda tables, _: edge * (dram_bit(tables, "read") + dram_bit(tables, "write")),
+    )
+
+
+def saved_if_none_is_off(figures: Mapping[str, Any]) -> str:
+    """What a whole step saves with static power, if MXFP4's two machines both take it always, %."""
+    both = MACHINES["mxfp4"], BESIDE["mxfp4"]
+
+    def waiting(tables: EnergyTables, cycles: int) -> float:
+        """What they take beyond the dynamic energy."""
+        power = sum(leaked(tables, one) for one in both) + (dram_background(tables) or 0.0)
+        return power * cycles * _NANOSECONDS
+
+    found = energies(figures, "DeiT-Tiny", static_power=True)
+    mixed = mixed_name("mxfp4"), "AdamW", 1
+    found[mixed] = energies(figures, "DeiT-Tiny")[mixed]
+    return _beside_mixed(found, "DeiT-Tiny", waiting)
+
+
+def _beside_mixed(
+    found: Mapping[Key, Mapping[str, Spent]],
+    model: str,
+    more: Callable[[EnergyTables, int], float],
+) -> str:
+    """What AdamW's step saves beside MXFP4 and BF16, to whose energy something is added, %."""
+    shares = []
+    for name, tables in TABLES.items():
+        ours, theirs = (found[m, "AdamW", 1][name] for m in ("mxsf", mixed_name("mxfp4")))
+        shares.append(100 * (1 - ours.total / (theirs.total + more(tables, theirs.cycles))))
+    return _range(shares, ".1f")
 
 
 def _share_of_blocks(figures: Mapping[str, Any]) -> float:
@@ -424,7 +478,17 @@ def values() -> dict[str, Any]:
             ".1f",
         ),
         "conversion": conversion_share(found),
-        "exchanged": saved_with_exchange(found),
+        "exchanged": {
+            (model, bits): saved_with_exchange(found, model, bits)
+            for model, bits in product(BLOCKS, (16, 32))
+        },
+        "none_is_off": saved_if_none_is_off(found),
+        "activities": {one: [_without_data(u, one) for u in _UNITS.values()] for one in ACTIVITIES},
+        "activity_saved": [
+            saved_whole(found, "bf16", {name: _without_data(u, one) for name, u in _UNITS.items()})
+            for one in ACTIVITIES
+        ],
+        "paper_step": PAPER_STEP,
         "ratio": unit_energy(DEFAULT, "product", MACHINES["bf16"]) / own_product,
         "products": counts(found, whole)["array_busy"] * 1024,
     }

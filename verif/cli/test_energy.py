@@ -59,9 +59,11 @@ def test_a_table(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ["descriptors", "512", "bits", "2", "0.001024", lines[3].split()[-1]],
     ]
     at = lines.index("assumptions:")
-    time = re.fullmatch(r"(\d+) cycles predicted, (\S+) ms at 500 MHz", lines[at - 1])
+    form = r"(\d+) cycles predicted, (\S+) ms at 500 MHz, (\S+) GB/s off chip"
+    time = re.fullmatch(form, lines[at - 1])
     assert time is not None
     assert float(time[2]) == pytest.approx(int(time[1]) / 500_000, rel=1e-3)
+    assert float(time[3]) == pytest.approx(1024 / 8 / int(time[1]) / 2, rel=1e-3)
     assert lines[at + 1].startswith("  DRAM: 2 pJ a bit read, 3 written (the table given)")
     assert "45 nm" in lines[at + 2]
 
@@ -81,12 +83,23 @@ def test_static_power(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert leaks[1] == 2 * leaks[0] > 0
 
 
+def test_memory_that_answers_later(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = []
+    for words in ([], ["--memory-cycles", "300"]):
+        assert run_in(folder, "energy", "program.bin", "--json", *words) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    assert [one["memory"] for one in found] == [100, 300]
+    assert found[1]["cycles"] >= found[0]["cycles"] + 200
+    assert found[1]["assumptions"][-1] == "cycles: with a memory that answers after 300"
+
+
 def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_in(folder, "energy", "program.bin", "--json", "--dram", "lpddr4") == 0
     found = json.loads(capsys.readouterr().out)
     assert found["groups"]["off chip"] == 1024 * 14
     assert found["total"] == pytest.approx(sum(part["energy"] for part in found["parts"]))
-    assert found["cycles"] > 0
+    assert found["milliseconds"] == pytest.approx(found["cycles"] / 500_000)
+    assert found["gigabytes_per_second"] == pytest.approx(1024 / 8 / found["cycles"] / 2)
     assert len(found["assumptions"]) == 6
     assert resized(MachineConfiguration(), **found["machine"]) == MachineConfiguration()
     assert found["memory"] == 100

@@ -237,7 +237,8 @@ def stand_ins(machine: MachineConfiguration, **own: object) -> list[str]:
     """What is assumed of a machine beside what is of the default one."""
     usual = assumptions_of(EnergyTables(), DEFAULT)
     told = assumptions_of(EnergyTables(own=own), machine)
-    return [one for one in told if one not in usual and not one.startswith("a product: ")]
+    usual_heads = ("a product: ", "taken for others: ")
+    return [one for one in told if one not in usual and not one.startswith(usual_heads)]
 
 
 VECTORS = "arithmetic, function, softmax, layer_norm, rms_norm, sum, convert"
@@ -288,6 +289,12 @@ def test_what_is_taken_for_something_else(
     machine: MachineConfiguration, sentences: list[str]
 ) -> None:
     assert stand_ins(machine) == sentences
+
+
+def test_units_that_are_not_there_stand_in_for_nothing() -> None:
+    bare = replace(DEFAULT, functions=(), reductions=())
+    (taken,) = (one for one in assumptions_of(EnergyTables(), bare) if one.startswith("taken"))
+    assert taken == "taken for others: every operation of arithmetic for one of all kinds"
 
 
 def test_nothing_stands_in_for_ones_own() -> None:
@@ -411,8 +418,8 @@ def test_sources_that_there_are_not() -> None:
         EnergyTables(dram="ddr9")
     with raises(ValueError, "sram must be one of 65, 45, 28, not 7"):
         EnergyTables(sram=7)
-    for clock in (0, -5, float("inf"), float("nan")):
-        with raises(ValueError, f"clock_mhz must be a number above 0, not {clock}"):
+    for clock in (0, -5, 1e-300, 1e6, float("inf"), float("nan")):
+        with raises(ValueError, f"clock_mhz must be from 0.001 to 100000, not {clock}"):
             EnergyTables(clock_mhz=clock)
     with raises(ValueError, "own: dram must have write"):
         EnergyTables(own={"dram": {"read": 1}})

@@ -1,20 +1,19 @@
 """``mxsafe energy``: where the energy of a program goes."""
 
 import json
-import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mxsafe.analysis.report import aligned
-from mxsafe.cli.arguments import UserError, choice, parse_number, read_bytes
+from mxsafe.cli.arguments import UserError, choice, parse_number, parse_positive, read_bytes
 from mxsafe.cli.command import Command
 from mxsafe.cli.machine import add_machine, machine_of, machine_values
 from mxsafe.cli.programs import read_descriptors
 from mxsafe.machine.configuration import sizes_of
-from mxsafe.machine.energy_tables import DRAMS, NODES, EnergyTables, in_use, own_tables
+from mxsafe.machine.energy_tables import CLOCKS, DRAMS, NODES, EnergyTables, in_use, own_tables
 
 if TYPE_CHECKING:
     from mxsafe.machine.energy import Energy, Work
@@ -25,9 +24,9 @@ _MICRO = 1e-6
 
 
 def _frequency(text: str) -> float:
-    number = parse_number(text)
-    if not 0 < number < math.inf:
-        raise ArgumentTypeError(f"must be a number of MHz above 0, not {text!r}")
+    number, (low, high) = parse_number(text), CLOCKS
+    if not low <= number <= high:
+        raise ArgumentTypeError(f"must be a number of MHz from {low:g} to {high:g}, not {text!r}")
     return number
 
 
@@ -61,6 +60,12 @@ def _add_arguments(parser: ArgumentParser) -> None:
         default=EnergyTables.clock_mhz,
         metavar="F",
         help="clock, for time and static power (default: 500)",
+    )
+    parser.add_argument(
+        "--memory-cycles",
+        type=parse_positive,
+        metavar="N",
+        help="cycles after which memory answers (default: 100)",
     )
     parser.add_argument(
         "--table",
@@ -111,9 +116,11 @@ def _share(pj: float, energy: "Energy") -> tuple[str, str]:
 def shown(energy: "Energy") -> str:
     """Energy as a table, the time beside it, and what it rests on."""
     rows = [(group or f"  {name}", *cells) for group, name, *cells in _rows(energy)]
-    milliseconds = energy.cycles / energy.clock_mhz / 1000
-    time = f"{energy.cycles} cycles predicted, {milliseconds:.4g} ms at {energy.clock_mhz:g} MHz"
-    lines = [aligned(rows), time]
+    lines = [
+        aligned(rows),
+        f"{energy.cycles} cycles predicted, {energy.milliseconds:.4g} ms at "
+        f"{energy.clock_mhz:g} MHz, {energy.bandwidth:.4g} GB/s off chip",
+    ]
     lines += ["assumptions:", *(f"  {one}" for one in energy.assumptions)]
     return "\n".join(lines)
 
@@ -125,6 +132,8 @@ def _json(program: Path, work: "Work", tables: EnergyTables, energy: "Energy") -
         "tables": in_use(tables, work.configuration),
         "memory": work.memory,
         "cycles": energy.cycles,
+        "milliseconds": energy.milliseconds,
+        "gigabytes_per_second": energy.bandwidth,
         "total": energy.total,
         "groups": energy.groups,
         "parts": [{**asdict(part), "energy": part.energy} for part in energy.parts],
@@ -156,7 +165,10 @@ def _run(args: Namespace) -> None:
     )
     try:
         programs = _programs(args)
-        work = work_of(programs, times_of(programs[0].configuration))
+        times = times_of(programs[0].configuration)
+        if args.memory_cycles is not None:
+            times = replace(times, memory=args.memory_cycles)
+        work = work_of(programs, times)
         energy = energy_of(work, tables)
     except ValueError as error:
         raise UserError(f"{args.program}: {error}") from None

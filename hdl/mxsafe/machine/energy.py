@@ -114,6 +114,22 @@ class Energy:
         return sum(part.energy for part in self.parts)
 
     @property
+    def milliseconds(self) -> float:
+        """Time at the clock."""
+        return self.cycles / self.clock_mhz / 1000
+
+    @property
+    def moved(self) -> int:
+        """Bytes that are moved off chip, descriptors among them."""
+        moved = (part for part in self.parts if part.group == GROUPS[0] and part.unit == "bits")
+        return sum(part.count for part in moved) // 8
+
+    @property
+    def bandwidth(self) -> float:
+        """GB/s off chip, over all of the time."""
+        return 1e-6 * self.moved / self.milliseconds
+
+    @property
     def groups(self) -> dict[str, float]:
         """By group all of its parts, in pJ."""
         return {

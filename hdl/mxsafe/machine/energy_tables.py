@@ -30,6 +30,8 @@ DRAMS: tuple[str, ...] = tuple(_DRAM)
 """Sources of energies of DRAM."""
 _MOST = 1e9
 """Largest figure that a table may have: a millijoule, or a megawatt."""
+CLOCKS = (0.001, 1e5)
+"""Least and highest clock, MHz."""
 _DRAM_FIELDS = ("read", "write", "activate", "background_mw")
 BUFFER_FIELDS = ("read", "write", "leakage_mw")
 _HALVES = 2
@@ -160,8 +162,11 @@ class EnergyTables:
         require_one_of("dram", self.dram, DRAMS)
         if self.sram not in NODES:
             raise ValueError(f"sram must be {one_of(NODES, self.sram)}")
-        if not 0 < self.clock_mhz < math.inf:
-            raise ValueError(f"clock_mhz must be a number above 0, not {shown(self.clock_mhz)}")
+        if not CLOCKS[0] <= self.clock_mhz <= CLOCKS[1]:
+            low, high = CLOCKS
+            raise ValueError(
+                f"clock_mhz must be from {low:g} to {high:g}, not {shown(self.clock_mhz)}"
+            )
         _check_own("own", self.own)
 
     @property
@@ -309,12 +314,13 @@ def assumptions_of(tables: EnergyTables, configuration: MachineConfiguration) ->
         tables.own.get("buffers", {}),
     )
     netlists = _source(
-        "netlists of NanGate 45 nm with activity of MiniLM, the array's at the full rate, without "
-        "wires and a clock tree",
+        "netlists of NanGate 45 nm at 500 MHz with activity of MiniLM, the array's at the full "
+        "rate, without wires and a clock tree",
         _units_of(configuration),
         units,
     )
-    taken = [what for name, what in _TAKEN.items() if name not in units]
+    there = {*_units_of(configuration)}
+    taken = [what for name, what in _TAKEN.items() if name in there and name not in units]
     return [
         f"DRAM: {dram_bit(tables, 'read'):g} pJ a bit read, {dram_bit(tables, 'write'):g} written "
         f"({source}); no row is opened more often than that says",
@@ -345,6 +351,7 @@ def _static(tables: EnergyTables, configuration: MachineConfiguration) -> Iterat
         "the clock while nothing moves",
         "wires between units",
     ]
+    missing += ["registers between units of the array", "packing and what moves words"]
     yield f"not counted: {', '.join(missing)}, control apart from the DRAM of descriptors"
 
 

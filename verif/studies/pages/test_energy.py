@@ -103,16 +103,62 @@ def test_attention_on_the_machine_beside() -> None:
     assert one.moved == bits // 8
 
 
-def test_what_is_exchanged_through_memory() -> None:
-    """Eight tensors of binary32, each written once and read once."""
-    words = 2 * 8 * 3 * 197 * 64 * 4 // 32
-    counted = figures(mxsf_block_SGD_1=words, mxfp4_block_SGD_1=words)
-    counted |= {name.replace("SGD", "AdamW"): one for name, one in counted.items()}
+def mixed(model: str, words: int) -> dict[str, Any]:
+    """Figures of AdamW's step that reads as many words on two machines, without attention."""
+    counted = {
+        f"{machine}, {model}, AdamW, 1": {"counters": {"cycles": 500_000_000, "words_read": words}}
+        for machine in ("mxsf", "mxfp4")
+    }
     for name in ("mxfp4, attention", "mxfp4, beside, attention"):
         counted[name] = {"counters": {"cycles": 1}}
-    low, high = map(float, energy.saved_with_exchange(counted)["SGD"].split(" to "))
+    return counted
+
+
+@pytest.mark.parametrize(("model", "blocks"), [("block", 1), ("DeiT-Tiny", 12)])
+@pytest.mark.parametrize("bits", [16, 32])
+def test_what_is_exchanged_through_memory(model: str, blocks: int, bits: int) -> None:
+    """Eight tensors of a block, each written once and read once."""
+    words = blocks * 2 * 8 * 3 * 197 * 64 * bits // 256
+    counted = mixed(model, words)
+    low, high = map(float, energy.saved_with_exchange(counted, model, bits).split(" to "))
     assert low <= 50 <= high  # by DDR3, which takes more to write than to read, a little more
     assert high - low < 2
+
+
+def test_what_is_saved_if_two_machines_take_static_power() -> None:
+    """All of a second: one machine beside the same and the one beside it."""
+    powers = [
+        leaked(EnergyTables(sram=node), energy.MACHINES["mxfp4"])
+        + leaked(EnergyTables(sram=node), energy.BESIDE["mxfp4"])
+        for node in (65, 45, 28)
+    ]
+    mine = [leaked(EnergyTables(sram=node), energy.MACHINES["mxsf"]) for node in (65, 45, 28)]
+    shares = [
+        100 * (1 - (one + dram) / (two + dram))
+        for one, two in zip(mine, powers, strict=True)
+        for dram in (0, 582)
+    ]
+    found = energy.saved_if_none_is_off(mixed("DeiT-Tiny", 0))
+    assert found == f"{min(shares):.1f} to {max(shares):.1f}"
+
+
+def test_what_is_saved_by_energies_of_products() -> None:
+    """Without memory what is saved is what products take less; the last two rows have no data."""
+    counted = {
+        f"{machine}, DeiT-Tiny, AdamW, 1": {"counters": {"cycles": 1, "array_busy": 1}}
+        for machine in ("mxsf", "bf16", "mxfp4")
+    }
+    for name in ("mxfp4, attention", "mxfp4, beside, attention"):
+        counted[name] = {"counters": {"cycles": 1}}
+    head, first, *_, same, tenth, fifth, paper = energy.by_product(counted)
+    assert len(head) == len(first) == len(tenth) == 5
+    assert first[1:4] == ("2.10", "12.03", f"{100 * (1 - 2.0993 / 12.0281):.1f}")
+    assert same[1:4] == ("2.10", "2.10", "0.0")
+    assert first[4] == same[4] == f"{100 * (1 - 2.0993 / 0.7364):.1f}"
+    # 64 products in a cycle.
+    assert tenth[1:4] == ("0.53", "2.16", f"{100 * (1 - 34.1018 / 138.2):.1f}")
+    assert fifth[3:] == (f"{100 * (1 - 49.4824 / 232.5368):.1f}", "")
+    assert paper[3:] == ("24.92", "4.07")
 
 
 def test_the_share_of_conversion() -> None:
