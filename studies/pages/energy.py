@@ -155,6 +155,17 @@ def energies(
     return found
 
 
+def third_beside_second(figures: Mapping[str, Any], name: str) -> float:
+    """By which share a counter of a block's third image differs from the second one's, at most."""
+    shares = [0.0]
+    for machine, optimizer in product(MACHINES, OPTIMIZERS):
+        step = f"{machine}, block, {optimizer}"
+        if f"{step}, 3" in figures:
+            first, second, third = (counts(figures, f"{step}, {n}")[name] for n in (1, 2, 3))
+            shares.append(abs((third - second) / (second - first) - 1))
+    return max(shares)
+
+
 def mixed_name(machine: str) -> str:
     """Name of a machine with attention on the one beside it."""
     return f"{machine}, attention in bf16"
@@ -457,6 +468,10 @@ def values() -> dict[str, Any]:
         "own_product": own_product,
         "paper_product": PAPER_PRODUCT,
         "images": IMAGES,
+        "settled": {
+            name: third_beside_second(found, name)
+            for name in ("words_read", "words_written", "cycles")
+        },
         "blocks": _share_of_blocks(found),
         "beats": {
             name: counts(found, f"{case}, AdamW, 1")["array_busy"]

@@ -36,6 +36,12 @@ def test_images_behind_those_that_are_counted() -> None:
     assert found["words_read"] == (200 + 125 * 40) // 128
 
 
+def test_how_far_images_have_settled() -> None:
+    """The second one counts 60, the third one 45: a quarter less."""
+    counted = figures(mxsf_block_SGD_1=100, mxsf_block_SGD_2=160, mxsf_block_SGD_3=205)
+    assert energy.third_beside_second(counted, "words_read") == 0.25
+
+
 def test_rows_of_a_table() -> None:
     counted = figures(mxsf_block_SGD_1=1000)
     head, row = energy.table(counted, "block")
