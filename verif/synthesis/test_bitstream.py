@@ -250,6 +250,28 @@ def test_a_tool_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert lines == ["nextpnr-ecp5 begins"]
 
 
+@pytest.mark.parametrize(("rounds", "code"), [(100, 0), (101, 1)])
+def test_wires_that_are_not_routed(
+    rounds: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A router that goes on for ever is ended; it would say so in a minute here."""
+    said = "print(f'Info:     iter={n} wires=592536 overused=23 overuse=23 archfail=NA')"
+    waits = f"time.sleep({60 * code})"
+    words = f"import time\nfor n in range(1, {rounds} + 1): {said}\n"
+    script = tmp_path / "router.py"
+    script.write_text(f"{words}import sys; sys.stdout.flush(); {waits}\n")
+    monkeypatch.setattr(bitstream, "command", lambda tool: [sys.executable, str(script)])
+    if not code:
+        bitstream._run(tmp_path, "nextpnr-ecp5", (), lambda line: None)
+        return
+    with raises(
+        SynthesisError,
+        "nextpnr-ecp5 must route all wires in 100 rounds, but 23 are still used twice: take "
+        f"another seed or a smaller machine, log {tmp_path / 'nextpnr-ecp5.log'}",
+    ):
+        bitstream._run(tmp_path, "nextpnr-ecp5", (), lambda line: None)
+
+
 def test_the_default_board_of_the_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

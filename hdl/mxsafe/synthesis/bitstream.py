@@ -34,6 +34,10 @@ _SINKS = 48
 """Most pins that a register or look-up table drives: nets are long where a device is full."""
 _COPIED = ("TRELLIS_FF.Q", "LUT4.Z")
 """Types of cells that are copied, each with its output."""
+_ROUND = re.compile(r"iter=(?P<number>\d+) wires=\d+ overused=(?P<left>\d+)")
+"""What router2 says of a round."""
+_MOST_ROUNDS = 100
+"""Rounds after which no more are waited for: designs that were routed took 57 at most."""
 ALONE = (
     "accelerator_core",
     "_pu_",
@@ -314,6 +318,13 @@ def _run(
         assert process.stdout is not None
         for line in process.stdout:
             file.write(line)
+            round_ = _ROUND.search(line)
+            if round_ and int(round_["number"]) > _MOST_ROUNDS:
+                process.kill()
+                raise SynthesisError(
+                    f"{tool} must route all wires in {_MOST_ROUNDS} rounds, but {round_['left']} "
+                    f"are still used twice: take another seed or a smaller machine, log {log}"
+                )
             now = time.monotonic()
             if now - shown > _PATIENCE and line.strip():
                 progress(f"{tool} {now - start:5.0f} s  {line.strip()[:90]}")
