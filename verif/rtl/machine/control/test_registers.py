@@ -213,7 +213,7 @@ def test_wrong_values_are_not_proved(tmp_path: Path) -> None:
         "else happened <= ~{ interrupt_error_written, interrupt_done_written } & ",
     )
     claim = r"happened\[\d\] == expected_happened_\w+"
-    named = rf"proof did fail: registers: assert \({claim}\) is broken .* where "
+    named = rf"proof did fail: {module.name}: assert \({claim}\) is broken .* where "
     with pytest.raises(AssertionError, match=named):
         _prove_values(module, machine, tmp_path / "proof")
 
