@@ -36,7 +36,7 @@ _OF_FULL_RUN = {
     "test_gemm_engine.py": ("test_published_ones",),
     "test_layer.py": ("test_full_layer",),
     "test_load_engine.py": ("test_long_loops", "test_far_steps"),
-    "test_memory_address_generator.py": ("test_random_descriptors",),
+    "test_memory_address_generator.py": ("test_random_descriptors", "test_runs_past_the_top"),
     "test_normalise.py": ("test_many_rows_of_published_ones",),
     "test_normalise_row.py": ("test_many_rows_of_published_ones",),
     "test_rows.py": ("test_many_rows_of_published_ones",),
