@@ -3,26 +3,34 @@
 A specification is a module of Verilog whose inputs are a unit's operands and results. It is written
 from the contract alone, with integers and comparisons, and shares no code with the unit or with its
 model. ABC joins nets of both that are always equal and proves the rest by SAT.
+
+A unit of control has a specification that goes from state to state as well. What the unit expects
+of those around it stands there: once that is broken nothing is claimed.
 """
 
 import fnmatch
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 
 from verif.rtl.stream_rules import ENABLES
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module
-from verif.support.proof import never_at
+from verif.support.proof import INDUCTION, never, never_at
 
 FOLDER = Path(__file__).parent / "specifications"
 """Of specifications."""
 _CODE_BITS = 8
+_INSIDE = "inside_"
+"""What names of ports of specifications begin with that are registers of the unit."""
+_SECONDS = 300
+"""That a method may take."""
 _MODULE = re.compile(r"^module (\w+).*?^endmodule$\n?", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"^  assign .+? = (.+?);$", re.MULTILINE | re.DOTALL)
 _WIRE = re.compile(r"\\\S+ |[A-Za-z_][\w$]*|\d+'[bdh][0-9a-f]+|\d+|[\[\]{}:,\s]")
+_REGISTER = r"^  reg (?:\[(\d+):0\] )?{};$"
 _INSTANCE = re.compile(r"^  (\w+)(?: #\(.*?\))? \\?\S+ +\($", re.MULTILINE)
 _PORT = re.compile(r"^  input .*?(\w+),?$", re.MULTILINE)
 
@@ -40,25 +48,58 @@ class Datapath:
     codes : Mapping of str to Mapping of str to int
         Operands that are made of element codes, with parameters of ``mxsf_operands``: the
         specification has the codes.
+    significands : int
+        After so many cycles `significands` comes from outside, the products of those of all codes.
+    steps : bool
+        The specification has registers too: it is compared in all cycles after a first reset.
     """
 
     specification: str
     parameters: Mapping[str, str | int] = field(default_factory=dict)
     codes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    significands: int = 0
+    steps: bool = False
 
 
 UNDETERMINED = {
+    "beat_chain_stages8*": "stopped after thirty CPU seconds; one of four stages is proved, by the "
+    "same specification",
+    "float32_multiplier_pipeline3": "stopped after a minute; full adders add the rows of its "
+    "digits, in an order that no sum of the specification has",
+    "mxsf_operand_dot_lanes8_carry_save": "stopped after two minutes; full adders add eight "
+    "products, in an order that no sum of the specification has",
     "bf16_multiplier": "stopped after twenty CPU seconds; its scaler equals the specification by "
     "itself, but behind a product of significands it was not found to",
 }
 """Units of which no proof came to an end, by pattern, and what was tried."""
 _DIGITS = {"DIGITS": 1, "BITS": 12}
 _TRIPLE = {"TRIPLE": 1, "BITS": 17}
+_ROWS = {"DEPTH": "depth", "BITS": "address_bits", "STRIDE": "stride_bits"}
+_BEATS: Mapping[str, str | int] = {
+    "LOOPS": 3,
+    "COUNT": 10,
+    "STEP": 20,
+    "START": "start_bits",
+    "BITS": "address_bits",
+}
+_SEQUENCER = {
+    "MACS": "macs",
+    "SHOWN": "shown",
+    "DOT": "dot_latency",
+    "RESULT": "result_latency",
+}
+_BLOCKS = {**_SEQUENCER, "STEP": "step_latency"}
+_BURSTS = {"BYTES": "beat_bytes", "BURST": "burst", "BEATS": "beats_bits"}
+_SCALER = {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
 
 
 def _dot(lanes: int, a: Mapping[str, int], w: Mapping[str, int], **parameters: int) -> Datapath:
     codes = {"a": {"COUNT": lanes, **a}, "w": {"COUNT": lanes, **w}}
     return Datapath("mxsf_operand_dot", {"LANES": lanes, **parameters}, codes)
+
+
+def _paired_dot(lanes: int, bits: int) -> Datapath:
+    return replace(_dot(lanes, {}, {}, PARTS=1, BITS=bits), significands=3)
 
 
 DATAPATHS = {
@@ -84,19 +125,57 @@ DATAPATHS = {
     "mxsf_paired_multiplier": Datapath("mxsf_paired_multiplier"),
     "mxsf_operand_dot_reset": _dot(4, _DIGITS, _TRIPLE, PARTS=2, BITS=26),
     "mxsf_operand_dot_together4*": _dot(4, _DIGITS, _TRIPLE, PARTS=1, BITS=27),
+    "mxsf_operand_multiplier_dsp_fpga_halved_reset": Datapath(
+        "mxsf_signed_multiplier", {"BLOCKS": 1}, {"a": {}, "w": {}}
+    ),
+    "mxsf_operand_multiplier_dsp_fpga_halved_paired": Datapath(
+        "mxsf_signed_multiplier", codes={"a": {}, "w": {}}, significands=3
+    ),
+    "mxsf_operand_dot_pipeline6_reset_fpga": replace(
+        _dot(4, {}, {}, PARTS=2, BITS=26), specification="mxsf_signed_dot"
+    ),
+    "mxsf_operand_dot_fpga_paired": _paired_dot(4, 27),
+    "mxsf_operand_dot_lanes2_fpga_paired": _paired_dot(2, 26),
     "fp12_unpacker": Datapath("fp12_unpacker"),
     "fp12_packer": Datapath("fp12_packer"),
     "fp12_rounder_width22": Datapath("fp12_rounder"),
     "fp12_adder": Datapath("fp12_adder"),
+    "safe_mac_exact_fpga": Datapath("safe_mac_exact_blocks"),
     "safe_mac_exact": Datapath("safe_mac_exact"),
     "safe_mac": Datapath("safe_mac"),
-    "scaler": Datapath("scaler", {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}),
-    "scaler_width16*": Datapath(
-        "scaler", {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
-    ),
+    "scaler*twos_complement*": Datapath("scaler", {**_SCALER, "SIGNED": 1}),
+    "scaler*": Datapath("scaler", _SCALER),
     "float32_adder": Datapath("float32_adder"),
     "float32_adder_clearable": Datapath("float32_adder", {"CLEARABLE": 1}),
+    "float32_multiplier_fpga": Datapath("float32_multiplier", {"BLOCKS": 1}),
     "float32_multiplier": Datapath("float32_multiplier"),
+    "float32_multiplier_pipeline2": Datapath("float32_multiplier"),
+    "register_slice*": Datapath("register_slice", {"BITS": "bits", "HALVED": "halved"}, steps=True),
+    "scale_distances*": Datapath(
+        "scale_distances", {"COUNT": "count", "BITS": "distance_bits"}, steps=True
+    ),
+    "row_address_generator*_later": Datapath(
+        "row_address_generator", {**_ROWS, "LATER": 1}, steps=True
+    ),
+    "row_address_generator*": Datapath("row_address_generator", _ROWS, steps=True),
+    "address_generator": Datapath("address_generator", steps=True),
+    "address_generator_paced": Datapath("address_generator", {"PACED": 1}, steps=True),
+    "address_generator*_paced": Datapath("address_generator", {**_BEATS, "PACED": 1}, steps=True),
+    "address_generator*": Datapath("address_generator", _BEATS, steps=True),
+    "second_operand*": Datapath(
+        "second_operand", {"COLUMNS": "columns", "ONLY_NUMBERS": "only_numbers"}, steps=True
+    ),
+    "beat_chain": Datapath(
+        "beat_chain",
+        {"STAGES": "stages", "LANES": "lane_bits", "LARGEST": "largest_bits"},
+        steps=True,
+    ),
+    "burst_splitter": Datapath("burst_splitter", _BURSTS, steps=True),
+    "burst_splitter_beat_bytes8_beats_bits13": Datapath("burst_splitter", _BURSTS, steps=True),
+    "block_sequencer": Datapath("block_sequencer", _BLOCKS, steps=True),
+    "block_sequencer*_early1": Datapath("block_sequencer", {**_BLOCKS, "EARLY": 1}, steps=True),
+    "window_sequencer": Datapath("window_sequencer", _SEQUENCER, steps=True),
+    "register_copy*": Datapath("register_copy", {"BITS": "bits"}),
 }
 """By patterns of units, of which the first one counts."""
 
@@ -154,13 +233,31 @@ def claim(module: Module) -> str:
     path = datapath(module)
     assert path is not None, f"{module.name} has no specification"
     names = [f"{path.specification}_specification", *["mxsf_operands"] * bool(path.codes)]
-    return f"{texts(module)}\n{specification_text(*names)}\n{_monitor(module, path)}"
+    names += ["mxsf_significands"] * bool(path.significands)
+    text = _shown(module, _nets(module, path))
+    return f"{text}\n{specification_text(*names)}\n{_monitor(module, path)}"
+
+
+def _shown(module: Module, nets: Mapping[str, int]) -> str:
+    """Verilog of a module and of all inside it, with more outputs: registers of its own."""
+    text = texts(module)
+    if not nets:
+        return text
+    before, head, own = text.partition(f"module {module.name}(")
+    names = "".join(f"{_INSIDE}{net}, " for net in nets)
+    outputs = "".join(
+        f"  output [{bits - 1}:0] {_INSIDE}{net};\n  assign {_INSIDE}{net} = {net};\n"
+        for net, bits in nets.items()
+    )
+    return f"{before}{head}{names}{own.replace('endmodule', f'{outputs}endmodule', 1)}"
 
 
 def prove_datapath(module: Module, folder: Path, *, change: tuple[str, str] | None = None) -> None:
     """Prove that a module computes what its specification says, so many cycles after its operands.
 
-    Its enable is high, its registers may hold anything before, and it may get anything after.
+    Its enable is high, its registers may hold anything before, and it may get anything after. With
+    a specification that has `steps` the proof is about every cycle after a first one of reset, by
+    induction if that is enough.
 
     Parameters
     ----------
@@ -172,14 +269,19 @@ def prove_datapath(module: Module, folder: Path, *, change: tuple[str, str] | No
         right, wrong = change
         assert text.count(right) == 1, f"{module.name} no longer holds {right!r} once"
         text = text.replace(right, wrong)
-    never_at(folder, text, "monitor", clock=module.latency)
+    path = datapath(module)
+    if path is not None and path.steps:
+        never(folder, text, "monitor", seconds=_SECONDS, first=INDUCTION)
+    else:
+        never_at(folder, text, "monitor", clock=module.latency)
 
 
 def _free(module: Module, path: Datapath) -> dict[str, int]:
     """Widths of what may be anything: operands, or the codes that they are made of."""
     free = {}
+    fixed = ("clk", "rst", *ENABLES, *["significands"] * bool(path.significands))
     for port in module.ports.values():
-        if port.direction == "input" and port.name not in ("clk", "rst", *ENABLES):
+        if port.direction == "input" and port.name not in fixed:
             count = path.codes.get(port.name, {}).get("COUNT", 1)
             coded = port.name in path.codes
             free[f"code_{port.name}" if coded else port.name] = (
@@ -196,8 +298,55 @@ def _with(values: Mapping[str, str | int]) -> str:
     return f" #({', '.join(f'.{name}({value})' for name, value in values.items())})" * bool(values)
 
 
+def _parameters(module: Module, path: Datapath) -> dict[str, str | int]:
+    """Values of the specification's parameters."""
+    given = path.parameters.items()
+    values = {key: module.parameters[of] if isinstance(of, str) else of for key, of in given}
+    return {key: int(value) for key, value in values.items()}
+
+
+def _nets(module: Module, path: Datapath) -> dict[str, int]:
+    """Registers of a unit that its specification knows as ``inside_NAME``, and their bits."""
+    ports = _ports(f"{path.specification}_specification")
+    wanted = [port.removeprefix(_INSIDE) for port in ports if port.startswith(_INSIDE)]
+    found = ((name, re.search(_REGISTER.format(name), module.text, re.M)) for name in wanted)
+    return {name: int(one[1] or 0) + 1 for name, one in found if one}
+
+
+def _stepping_monitor(module: Module, path: Datapath) -> str:
+    """A module whose output is 1 in a cycle after the first in which the specification is broken.
+
+    The first cycle is one of reset, whatever registers hold before it.
+    """
+    name = f"{path.specification}_specification"
+    ports = module.ports.values()
+    declared = [
+        f"input [{port.width - 1}:0] {port.name}" for port in ports if port.direction == "input"
+    ]
+    wires = [
+        f"  wire [{port.width - 1}:0] {port.name};" for port in ports if port.direction == "output"
+    ]
+    nets = {f"{_INSIDE}{net}": bits for net, bits in _nets(module, path).items()}
+    wires += [f"  wire [{bits - 1}:0] {net};" for net, bits in nets.items()]
+    resets = {"rst": "rst | ~started"}
+    there = {port: resets.get(port, port) for port in [*module.ports, *nets]}
+    of_unit = ", ".join(f".{port}({value})" for port, value in there.items())
+    of_specification = [f".{port}({there.get(port, 0)})" for port in _ports(name)]
+    body = "\n".join(wires)
+    return (
+        f"\nmodule monitor({', '.join(declared)}, output differs);\n{body}\n  wire holds;\n"
+        "  reg started = 0;\n  always @($global_clock) started <= 1;\n"
+        f"  {module.instance} unit ({of_unit});\n"
+        f"  {name}{_with(_parameters(module, path))} right ({', '.join(of_specification)}, "
+        ".holds(holds));\n"
+        "  assign differs = started & ~holds;\nendmodule\n"
+    )
+
+
 def _monitor(module: Module, path: Datapath) -> str:
     """A module whose output is 1 where a result is not what the specification says."""
+    if path.steps:
+        return _stepping_monitor(module, path)
     free = _free(module, path)
     name = f"{path.specification}_specification"
     declared = [f"input [{width - 1}:0] {port}" for port, width in free.items()]
@@ -225,16 +374,23 @@ def _monitor(module: Module, path: Datapath) -> str:
             ]
         elif port.direction == "output":
             lines += [f"  wire [{port.width - 1}:0] {port.name};"]
+    if path.significands:
+        width = module.ports["significands"].width
+        declared.append(f"input [{width - 1}:0] other_significands")
+        lines += [
+            f"  wire [{width - 1}:0] products, significands;",
+            f"  mxsf_significands{_with({'COUNT': width // 12})} of_kept "
+            "(code_a_kept, code_w_kept, products);",
+            f"  assign significands = clock == {path.significands} "
+            "? products : other_significands;",
+        ]
     fixed = {"clk": "clk", "rst": "1'b0", **dict.fromkeys(ENABLES, "1'b1")}
     connected = [f".{port}({fixed.get(port, port)})" for port in module.ports]
     outputs = [port.name for port in module.ports.values() if port.direction == "output"]
     values = {**dict.fromkeys(outputs), **kept}
     said = [f".{port}({values[port] or port})" for port in _ports(name) if port in values]
     said += [f".{port}(0)" for port in _ports(name) if port not in values]
-    parameters = {
-        key: module.parameters[value] if isinstance(value, str) else value
-        for key, value in path.parameters.items()
-    }
+    parameters = _parameters(module, path)
     body = "\n".join(lines)
     return (
         f"\nmodule monitor({', '.join(declared)}, output differs);\n{body}\n  wire holds;\n"

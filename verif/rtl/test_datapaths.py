@@ -18,6 +18,10 @@ from verif.support.manifest import Module
 from verif.support.tests import some
 
 WRONG = {
+    "register_copy_bits3": (
+        "if (en) copy <= value;",
+        "if (en) copy <= { value[2] & (value[1] | value[0]), value[1:0] };",
+    ),
     "full_adders": (r"assign \$carries$or  = a | b;", r"assign \$carries$or  = a & b;"),
     "largest_exponent_count3": (
         "assign left_4 = some_4 ? have_4 : left_5;",
@@ -64,6 +68,18 @@ WRONG = {
         r"assign level4_1_sum = \$level4_1_sum$add  + { 25'h0000000, level4_1_differ };",
         r"assign level4_1_sum = \$level4_1_sum$add ;",
     ),
+    "mxsf_operand_multiplier_dsp_fpga_halved_paired": (
+        "assign is_negative = a[9] ^ w[9];",
+        "assign is_negative = a[9] | w[9];",
+    ),
+    "mxsf_operand_dot_lanes2_fpga_paired": (
+        "+ { 25'h0000000, negate_0_products };",
+        "+ 26'h0000000;",
+    ),
+    "mxsf_operand_dot_pipeline6_reset_fpga": (
+        "{ value_0_products[24], value_0_products }",
+        "{ value_0_products[23], value_0_products }",
+    ),
     "fp12_unpacker": ("code[10:7] - { 3'h0, is_normal };", "code[10:7] - 4'h1;"),
     "fp12_packer": (
         r"assign \$increment$or  = sticky | shifted[0];",
@@ -92,6 +108,54 @@ WRONG = {
     "safe_mac_exact": (
         "+ { 1'h0, multiply_negate[1] };",
         "+ 2'h0;",
+    ),
+    "float32_multiplier_fpga": (
+        "+ { 1'h0, multiply_1_0_product[23:0] };",
+        "+ { 2'h0, multiply_1_0_product[22:0] };",
+    ),
+    "safe_mac_exact_fpga": (
+        "{ multiply_halves[25], multiply_halves[25:0] }",
+        "{ multiply_halves[24], multiply_halves[25:0] }",
+    ),
+    "scale_distances": (
+        "= first ? 4'h0 : above_before;",
+        "= above_before;",
+    ),
+    "register_slice_bits32": (
+        "assign fills = sink_valid & ~sink_ready & (is_full | arrives);",
+        "assign fills = sink_valid & ~sink_ready & arrives;",
+    ),
+    "register_slice_bits2_halved": (
+        "assign fills = sink_valid ? ~sink_ready : arrives;",
+        "assign fills = sink_valid ? ~sink_ready : source_valid;",
+    ),
+    "row_address_generator_depth4096_address_bits15": (
+        "assign following[15] = | total[16:15];",
+        "assign following[15] = total[15];",
+    ),
+    "address_generator": (
+        "assign is_above = origin_0[17] | total[17];",
+        "assign is_above = total[17];",
+    ),
+    "second_operand_columns8_only_numbers": (
+        "assign lane_after = ends_row ? 3'h0 : next_lane;",
+        "assign lane_after = next_lane;",
+    ),
+    "beat_chain": (
+        "else if (moves[3]) ends_3 <= ends_2;",
+        "else if (moves[3]) ends_3 <= ends_2 & ~ends_3;",
+    ),
+    "burst_splitter": (
+        r"assign \burst_payload.last  = run_is_last & run_ends;",
+        r"assign \burst_payload.last  = run_is_last;",
+    ),
+    "block_sequencer": (
+        r"assign \$tile_starts$and  = is_first & \$tile_starts$not ;",
+        r"assign \$tile_starts$and  = is_first;",
+    ),
+    "window_sequencer": (
+        "assign completes = | { turn_15_1, turn_11_1, turn_7_1, turn_3_1 };",
+        "assign completes = | { turn_11_1, turn_7_1, turn_3_1 };",
     ),
     "safe_mac": (
         "else if (en) pack_zero_sign <= zero_sign;",

@@ -48,8 +48,8 @@ module float32_adder_specification #(parameter CLEARABLE = 0) (
     : rounded);
 endmodule
 
-// The exact product of the significands, rounded once.
-module float32_multiplier_specification (
+// The exact product of the significands, rounded once. With BLOCKS it is made of products of 18 bits.
+module float32_multiplier_specification #(parameter BLOCKS = 0) (
   input [31:0] a,
   input [31:0] b,
   input [31:0] product,
@@ -61,9 +61,18 @@ module float32_multiplier_specification (
   float32_value of_a (a, a_significand, a_exponent, a_infinite, a_nan);
   float32_value of_b (b, b_significand, b_exponent, b_infinite, b_nan);
   wire [35:0] low, high;
-  long_multiplication #(12, 24) of_low (a_significand[11:0], b_significand, low);
-  long_multiplication #(12, 24) of_high (a_significand[23:12], b_significand, high);
-  wire [47:0] significands = {12'b0, low} + {high, 12'b0};
+  wire [47:0] significands;
+  generate if (BLOCKS) begin : blocks
+    wire [17:0] a_high = a_significand[23:18], b_high = b_significand[23:18];
+    wire [35:0] crossed = a_significand[17:0] * b_high, other = a_high * b_significand[17:0];
+    assign low = a_significand[17:0] * b_significand[17:0];
+    assign high = a_high * b_high;
+    assign significands = {high, low} + {crossed + other, 18'b0};
+  end else begin : digits
+    long_multiplication #(12, 24) of_low (a_significand[11:0], b_significand, low);
+    long_multiplication #(12, 24) of_high (a_significand[23:12], b_significand, high);
+    assign significands = {12'b0, low} + {high, 12'b0};
+  end endgenerate
   wire signed [10:0] exponent = $signed({3'b0, a_exponent}) + $signed({3'b0, b_exponent}) - 11'sd300;
   wire negative = a[31] ^ b[31];
   wire [31:0] rounded;

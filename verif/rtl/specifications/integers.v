@@ -1,5 +1,13 @@
 // Arithmetic on integers.
 
+module register_copy_specification #(parameter BITS = 1) (
+  input [BITS-1:0] value,
+  input [BITS-1:0] copy,
+  output holds
+);
+  assign holds = copy == value;
+endmodule
+
 // Three numbers as two, of which the second weighs twice as much.
 module full_adders_specification #(parameter BITS = 25) (
   input [BITS-1:0] a,

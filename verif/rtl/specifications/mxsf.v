@@ -199,6 +199,23 @@ module mxsf_operand_multiplier_specification (
   assign holds = sign == right_sign & magnitude == right;
 endmodule
 
+// Products of significands alone.
+module mxsf_significands #(parameter COUNT = 1) (
+  input [8*COUNT-1:0] a,
+  input [8*COUNT-1:0] w,
+  output [12*COUNT-1:0] products
+);
+  genvar index;
+  generate for (index = 0; index < COUNT; index = index + 1) begin : element
+    wire [1:0] unused;
+    wire [5:0] of_a, of_w;
+    wire [2:0] shift_a, shift_w;
+    mxsf_fields fields_a (a[8*index +: 8], unused[0], of_a, shift_a);
+    mxsf_fields fields_w (w[8*index +: 8], unused[1], of_w, shift_w);
+    long_multiplication #(6, 6) multiply (of_a, of_w, products[12*index +: 12]);
+  end endgenerate
+endmodule
+
 // The sum of LANES products, exactly, in units of 2^-22: of the sums of both halves of the lanes. It
 // is -number where `negative` is set; so is each half of it.
 module mxsf_dot #(parameter LANES = 4, BITS = 27) (
@@ -221,12 +238,14 @@ module mxsf_dot #(parameter LANES = 4, BITS = 27) (
   end endgenerate
 endmodule
 
-// It comes in parts, of so many lanes each, and each part is subtracted where `negate` says so.
+// It comes in parts, of so many lanes each. Each part is subtracted where `negate` says so, and has
+// `plus` to be added.
 module mxsf_operand_dot_specification #(parameter LANES = 4, PARTS = 2, BITS = 26) (
   input [8*LANES-1:0] code_a,
   input [8*LANES-1:0] code_w,
   input [BITS*PARTS-1:0] halves,
   input [PARTS-1:0] negate,
+  input [PARTS-1:0] plus,
   output holds
 );
   localparam EACH = LANES / PARTS;
@@ -237,9 +256,83 @@ module mxsf_operand_dot_specification #(parameter LANES = 4, PARTS = 2, BITS = 2
     wire [BITS-1:0] number, half = halves[BITS*index +: BITS];
     mxsf_dot #(EACH, BITS) of_codes (
       code_a[8*EACH*index +: 8*EACH], code_w[8*EACH*index +: 8*EACH], negative, number);
-    assign right[index] = (negate[index] ? -half : half) == (negative ? -number : number);
+    wire [BITS-1:0] found = (negate[index] ? -half : half) + plus[index];
+    assign right[index] = found == (negative ? -number : number);
   end endgenerate
   assign holds = &right;
+endmodule
+
+// The same product as that of two fixed-point numbers, the first of which has the sign.
+module mxsf_signed_product (
+  input [7:0] a,
+  input [7:0] w,
+  output signed [25:0] product
+);
+  wire a_sign, w_sign;
+  wire [5:0] a_significand, w_significand;
+  wire [2:0] a_shift, w_shift;
+  mxsf_fields of_a (a, a_sign, a_significand, a_shift);
+  mxsf_fields of_w (w, w_sign, w_significand, w_shift);
+  wire [17:0] number = a_significand << a_shift - 1;
+  wire signed [17:0] left = a_sign ^ w_sign ? -number : number;
+  wire signed [17:0] right = w_significand << w_shift - 1;
+  wire signed [35:0] whole = left * right;
+  assign product = whole[25:0];
+endmodule
+
+// As a signed number, of which `plus` is a part. With BLOCKS it is made by such a multiplication.
+module mxsf_signed_multiplier_specification #(parameter BLOCKS = 0) (
+  input [7:0] code_a,
+  input [7:0] code_w,
+  input [24:0] term,
+  input plus,
+  output holds
+);
+  wire sign;
+  wire [23:0] magnitude;
+  mxsf_product of_codes (code_a, code_w, sign, magnitude);
+  wire [25:0] product;
+  mxsf_signed_product of_numbers (code_a, code_w, product);
+  wire [24:0] found = term + plus, number = magnitude;
+  assign holds = found == (BLOCKS ? product[24:0] : sign ? -number : number);
+endmodule
+
+// Parts of so many lanes each.
+module mxsf_signed_dot_specification #(parameter LANES = 4, PARTS = 2, BITS = 26) (
+  input [8*LANES-1:0] code_a,
+  input [8*LANES-1:0] code_w,
+  input [BITS*PARTS-1:0] halves,
+  input [PARTS-1:0] plus,
+  output holds
+);
+  localparam EACH = LANES / PARTS;
+  wire [LANES-1:0] right;
+  genvar index;
+  generate for (index = 0; index < LANES; index = index + 1) begin : lane
+    wire signed [25:0] product;
+    mxsf_signed_product of_codes (code_a[8*index +: 8], code_w[8*index +: 8], product);
+    wire signed [BITS-1:0] before, sum = before + product;
+    if (index % EACH == 0) assign before = 0;
+    else assign before = lane[index-1].sum;
+    wire [BITS-1:0] found = halves[BITS*(index/EACH) +: BITS] + plus[index/EACH];
+    assign right[index] = index % EACH != EACH - 1 | found == sum;
+  end endgenerate
+  assign holds = &right;
+endmodule
+
+module safe_mac_exact_blocks_specification (
+  input [31:0] a,
+  input [31:0] w,
+  input [26:0] dot,
+  output holds
+);
+  wire signed [25:0] p0, p1, p2, p3;
+  mxsf_signed_product of_0 (a[7:0], w[7:0], p0);
+  mxsf_signed_product of_1 (a[15:8], w[15:8], p1);
+  mxsf_signed_product of_2 (a[23:16], w[23:16], p2);
+  mxsf_signed_product of_3 (a[31:24], w[31:24], p3);
+  wire signed [26:0] low = p0 + p1, high = p2 + p3, sum = low + high;
+  assign holds = dot == sum;
 endmodule
 
 module safe_mac_exact_specification (
