@@ -17,7 +17,7 @@ from pathlib import Path
 
 from verif.rtl.stream_rules import ENABLES
 from verif.support.fresh import require_fresh
-from verif.support.manifest import Module
+from verif.support.manifest import Module, generated
 from verif.support.proof import INDUCTION, never, never_at
 
 FOLDER = Path(__file__).parent / "specifications"
@@ -52,6 +52,9 @@ class Datapath:
         After so many cycles `significands` comes from outside, the products of those of all codes.
     steps : bool
         The specification has registers too: it is compared in all cycles after a first reset.
+    parts : Mapping of str to str
+        Units without registers inside, which are proved by themselves, and the modules of `FOLDER`
+        with the same ports that stand for them, and for their functions in the specification.
     """
 
     specification: str
@@ -59,6 +62,7 @@ class Datapath:
     codes: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     significands: int = 0
     steps: bool = False
+    parts: Mapping[str, str] = field(default_factory=dict)
 
 
 UNDETERMINED = {
@@ -68,8 +72,6 @@ UNDETERMINED = {
     "digits, in an order that no sum of the specification has",
     "mxsf_operand_dot_lanes8_carry_save": "stopped after two minutes; full adders add eight "
     "products, in an order that no sum of the specification has",
-    "bf16_multiplier": "stopped after twenty CPU seconds; its scaler equals the specification by "
-    "itself, but behind a product of significands it was not found to",
 }
 """Units of which no proof came to an end, by pattern, and what was tried."""
 _DIGITS = {"DIGITS": 1, "BITS": 12}
@@ -150,6 +152,9 @@ DATAPATHS = {
     "float32_multiplier_fpga": Datapath("float32_multiplier", {"BLOCKS": 1}),
     "float32_multiplier": Datapath("float32_multiplier"),
     "float32_multiplier_pipeline2": Datapath("float32_multiplier"),
+    "bf16_multiplier": Datapath(
+        "bf16_multiplier", parts={"scaler_width16_quantum_exponentm14": "scaler_operands"}
+    ),
     "register_slice*": Datapath("register_slice", {"BITS": "bits", "HALVED": "halved"}, steps=True),
     "scale_distances*": Datapath(
         "scale_distances", {"COUNT": "count", "BITS": "distance_bits"}, steps=True
@@ -223,9 +228,22 @@ def specification_text(*names: str) -> str:
 
 
 def texts(module: Module) -> str:
-    """Verilog of a module and of all inside it."""
+    """Verilog of a module and of all inside it, parts by what stands for them."""
     require_fresh(module.sources)
-    return "\n".join(source.read_text() for source in module.sources)
+    path = datapath(module)
+    parts = [(generated()[unit], put) for unit, put in path.parts.items()] if path else []
+    replaced = [_in_place(part, put) for part, put in parts]
+    left_out = {part.name for part, _ in parts}
+    kept = [source.read_text() for source in module.sources if source.stem not in left_out]
+    return "\n".join([*kept, *replaced])
+
+
+def _in_place(part: Module, specification: str) -> str:
+    """A module of a part's name and ports, with another one in it."""
+    ports = part.ports.values()
+    declared = ", ".join(f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports)
+    connected = ", ".join(f".{port.name}({port.name})" for port in ports)
+    return f"module {part.name}({declared});\n  {specification} put ({connected});\nendmodule\n"
 
 
 def claim(module: Module) -> str:
@@ -234,6 +252,7 @@ def claim(module: Module) -> str:
     assert path is not None, f"{module.name} has no specification"
     names = [f"{path.specification}_specification", *["mxsf_operands"] * bool(path.codes)]
     names += ["mxsf_significands"] * bool(path.significands)
+    names += path.parts.values()
     text = _shown(module, _nets(module, path))
     return f"{text}\n{specification_text(*names)}\n{_monitor(module, path)}"
 

@@ -18,6 +18,10 @@ from verif.support.manifest import Module
 from verif.support.tests import some
 
 WRONG = {
+    "bf16_multiplier": (
+        "{ 1'h0, w[14:8], \\$scale_block_exponent$or_2  };",
+        "{ 1'h0, w[14:7]  };",
+    ),
     "register_copy_bits3": (
         "if (en) copy <= value;",
         "if (en) copy <= { value[2] & (value[1] | value[0]), value[1:0] };",

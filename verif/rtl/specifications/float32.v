@@ -147,3 +147,41 @@ module scaler_specification #(parameter WIDTH = 22, QUANTUM_EXPONENT = 0, SIGNED
   float32_of #(WIDTH + 1) round (is_negative, size, exponent, rounded);
   assign holds = product == (nan ? 32'h7fc00000 : rounded);
 endmodule
+
+// In place of a scaler, which is proved by itself: its operands side by side, and no Inf or NaN but its
+// own. Units that give the same with it on both sides give the same with any function in its place.
+module scaler_operands (
+  input negative,
+  input [15:0] magnitude,
+  input [8:0] block_exponent,
+  input nan,
+  output [31:0] product
+);
+  assign product = nan ? 32'h7fc00000 : {5'b0, negative, magnitude, block_exponent};
+endmodule
+
+// The product of two bfloat16 numbers, the upper halves of binary32 ones: that of the significands, of
+// eight bits each, scaled as by blocks with the exponents.
+module bf16_multiplier_specification (
+  input [15:0] a,
+  input [15:0] w,
+  input [31:0] product,
+  output holds
+);
+  wire [23:0] a_significand, w_significand;
+  wire [7:0] a_exponent, w_exponent;
+  wire a_infinite, a_nan, w_infinite, w_nan;
+  float32_value of_a ({a, 16'b0}, a_significand, a_exponent, a_infinite, a_nan);
+  float32_value of_w ({w, 16'b0}, w_significand, w_exponent, w_infinite, w_nan);
+  wire [15:0] significands = a_significand[23:16] * w_significand[23:16];
+  wire [8:0] exponents = a_exponent + w_exponent;
+  wire negative = a[15] ^ w[15];
+  wire [31:0] scaled;
+  scaler_operands scale (negative, significands, exponents, 1'b0, scaled);
+  wire zero = a_significand == 0 | w_significand == 0;
+  wire infinite = a_infinite | w_infinite;
+  assign holds = product == (
+    a_nan | w_nan | infinite & zero ? 32'h7fc00000
+    : infinite ? {negative, 31'h7f800000}
+    : scaled);
+endmodule

@@ -48,9 +48,12 @@ def test_what_is_known_follows_from_proofs(modules: dict[str, Module]) -> None:
     pipelined = [name for name, model in PIPELINES.items() if model == adder]
     assert {how[name] for name in pipelined} == {"proved"}
     wrong = {**proofs, "datapaths": {**proofs["datapaths"], adder: {"proved": False}}}
-    wrong["datapaths"]["relu"] = {"proved": False}
+    scaler, multiplier = "scaler_width16_quantum_exponentm14", "bf16_multiplier"
+    assert how[multiplier] == "proved"
+    wrong["datapaths"] |= {name: {"proved": False} for name in ("relu", scaler)}
     how = known(modules, wrong)
-    assert {how[name] for name in (adder, *pipelined, "relu", "relu_stream")} == {"simulation"}
+    unknown = (adder, *pipelined, "relu", "relu_stream", scaler, multiplier)
+    assert {how[name] for name in unknown} == {"simulation"}
 
 
 def test_undetermined_units_are_there_and_not_proved(modules: dict[str, Module]) -> None:
