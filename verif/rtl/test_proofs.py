@@ -5,6 +5,7 @@ Here are all that `python -m studies.proofs` writes to the page, and wrong ones 
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,6 +28,8 @@ from verif.support.units import mutated
 Modules = dict[str, Module]
 
 ALL = all_proofs(generated())
+LONGEST = 10
+"""Seconds that a proof of `make test-yosys` took when it was written down, at most."""
 WRONG = {
     "payload moves while it waits": (
         "mxsf_operand_packer_width8",
@@ -86,8 +89,18 @@ def test_units_and_what_is_changed_are_there(modules: Modules) -> None:
         assert sum(text.count(right) for text in texts) == 1, f"{name}: {right}"
 
 
+def _by_time() -> list[Any]:
+    """Kinds and names; those that took longer than `LONGEST` are of the full run."""
+    kept = json.loads(DATA.read_text())["proofs"]
+    seconds = {key: kept.get(key[0], {}).get(key[1], {}).get("seconds", 0) for key in ALL}
+    return [
+        pytest.param(*key, marks=[pytest.mark.full] if seconds[key] > LONGEST else [])
+        for key in ALL
+    ]
+
+
 @pytest.mark.yosys
-@pytest.mark.parametrize(("kind", "name"), ALL)
+@pytest.mark.parametrize(("kind", "name"), _by_time())
 def test_all_of_the_page_is_proved(kind: str, name: str, tmp_path: Path) -> None:
     """For all time, and that each result of a stream may wait and be taken."""
     _, proof = ALL[kind, name]
