@@ -250,7 +250,7 @@ def test_a_tool_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert lines == ["nextpnr-ecp5 begins"]
 
 
-@pytest.mark.parametrize(("rounds", "code"), [(100, 0), (101, 1)])
+@pytest.mark.parametrize(("rounds", "code"), [(200, 0), (201, 1)])
 def test_wires_that_are_not_routed(
     rounds: int, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,7 +266,7 @@ def test_wires_that_are_not_routed(
         return
     with raises(
         SynthesisError,
-        "nextpnr-ecp5 must route all wires in 100 rounds, but 23 are still used twice: take "
+        "nextpnr-ecp5 must route all wires in 200 rounds, but 23 are still used twice: take "
         f"another seed or a smaller machine, log {tmp_path / 'nextpnr-ecp5.log'}",
     ):
         bitstream._run(tmp_path, "nextpnr-ecp5", (), lambda line: None)

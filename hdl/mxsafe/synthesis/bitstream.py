@@ -36,8 +36,8 @@ _COPIED = ("TRELLIS_FF.Q", "LUT4.Z")
 """Types of cells that are copied, each with its output."""
 _ROUND = re.compile(r"iter=(?P<number>\d+) wires=\d+ overused=(?P<left>\d+)")
 """What router2 says of a round."""
-_MOST_ROUNDS = 100
-"""Rounds after which no more are waited for: designs that were routed took 57 at most."""
+_MOST_ROUNDS = 200
+"""Rounds after which no more are waited for: designs that were routed took 136 at most."""
 ALONE = (
     "accelerator_core",
     "_pu_",
