@@ -126,8 +126,8 @@ class Energy:
 
     @property
     def bandwidth(self) -> float:
-        """GB/s off chip, over all of the time."""
-        return 1e-6 * self.moved / self.milliseconds
+        """GB/s off chip, over all of the time; 0 of no cycle."""
+        return 1e-6 * self.moved / self.milliseconds if self.cycles else 0.0
 
     @property
     def groups(self) -> dict[str, float]:

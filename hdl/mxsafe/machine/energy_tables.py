@@ -149,7 +149,7 @@ class EnergyTables:
     Raises
     ------
     ValueError
-        If there is no such table, or the clock does not go.
+        If there is no such table, or the clock is not within `CLOCKS`.
     """
 
     dram: str = "bitmod"
@@ -350,8 +350,9 @@ def _static(tables: EnergyTables, configuration: MachineConfiguration) -> Iterat
         "leakage of units that wait",
         "the clock while nothing moves",
         "wires between units",
+        "registers between units of the array",
+        "packing and what moves words",
     ]
-    missing += ["registers between units of the array", "packing and what moves words"]
     yield f"not counted: {', '.join(missing)}, control apart from the DRAM of descriptors"
 
 
