@@ -257,15 +257,17 @@ _UNITS = {"mxsf": "pu_exact, 1 accumulator", "bf16": "pu_bf16 of the machine"}
 """Sub-matrix units whose energies without data are known."""
 
 
-def _without_data(unit: str, activity: str) -> float:
-    """Energy of a product of a sub-matrix unit whose inputs change so often, pJ."""
-    (power,) = (
-        one["power"]
+def without_data(activity: str) -> dict[str, float]:
+    """Energies of a product in units whose inputs change so often, by format, pJ."""
+    powers = {
+        one["configuration"]: one["power"]
         for one in kept("synthesis")["results"]
-        if one["configuration"] == unit and "vectorless" in one.get("power", {})
-    )
-    products = power["clock"]["total_pj"] / power["multiply_pj"]
-    return float(power["vectorless"][activity] / products)
+        if "vectorless" in one.get("power", {}) and one["technology"] == "nangate45"
+    }
+    return {
+        name: power["vectorless"][activity] * power["multiply_pj"] / power["clock"]["total_pj"]
+        for name, power in ((name, powers[unit]) for name, unit in _UNITS.items())
+    }
 
 
 def saved_whole(figures: Mapping[str, Any], machine: str, products: Mapping[str, float]) -> str:
@@ -279,16 +281,17 @@ def by_product(figures: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """What MXSF saves of a whole step with AdamW, by what products take, head first."""
     ours, theirs = (unit_energy(DEFAULT, "product", MACHINES[name]) for name in _UNITS)
     tried = [("real data", {"mxsf": ours, "bf16": pj}) for pj in (theirs, *BF16_PRODUCTS, ours)]
-    tried += [
-        (f"activity {one}", {name: _without_data(unit, one) for name, unit in _UNITS.items()})
-        for one in ACTIVITIES
-    ]
+    tried += [(f"activity {one}", without_data(one)) for one in ACTIVITIES]
     heads = ("products with", "pJ in MXSF", "pJ in BF16")
     rows = [(*heads, *(f"saved beside {machine}, %" for machine in PAPER_SAVED))]
     for title, products in tried:
         # Of MXFP4 there is no energy without data.
-        beside = (m if title == "real data" or m == "bf16" else "" for m in PAPER_SAVED)
-        ranges = (saved_whole(figures, m, products) if m else "" for m in beside)
+        ranges = (
+            saved_whole(figures, machine, products)
+            if title == "real data" or machine == "bf16"
+            else ""
+            for machine in PAPER_SAVED
+        )
         rows.append((title, *(f"{products[name]:.2f}" for name in _UNITS), *ranges))
     return [*rows, ("the paper", "", "", *(f"{100 * one:.2f}" for one in PAPER_SAVED.values()))]
 
@@ -361,7 +364,6 @@ def saved_with_exchange(figures: Mapping[str, Any], model: str, bits: int) -> st
     edge = BLOCKS[model] * _EXCHANGED * int(np.prod(ATTENTION)) * bits
     return _beside_mixed(
         energies(figures, model),
-        model,
         lambda tables, _: edge * (dram_bit(tables, "read") + dram_bit(tables, "write")),
     )
 
@@ -378,13 +380,11 @@ def saved_if_none_is_off(figures: Mapping[str, Any]) -> str:
     found = energies(figures, "DeiT-Tiny", static_power=True)
     mixed = mixed_name("mxfp4"), "AdamW", 1
     found[mixed] = energies(figures, "DeiT-Tiny")[mixed]
-    return _beside_mixed(found, "DeiT-Tiny", waiting)
+    return _beside_mixed(found, waiting)
 
 
 def _beside_mixed(
-    found: Mapping[Key, Mapping[str, Spent]],
-    model: str,
-    more: Callable[[EnergyTables, int], float],
+    found: Mapping[Key, Mapping[str, Spent]], more: Callable[[EnergyTables, int], float]
 ) -> str:
     """What AdamW's step saves beside MXFP4 and BF16, to whose energy something is added, %."""
     shares = []
@@ -498,12 +498,18 @@ def values() -> dict[str, Any]:
             for model, bits in product(BLOCKS, (16, 32))
         },
         "none_is_off": saved_if_none_is_off(found),
-        "activities": {one: [_without_data(u, one) for u in _UNITS.values()] for one in ACTIVITIES},
-        "activity_saved": [
-            saved_whole(found, "bf16", {name: _without_data(u, one) for name, u in _UNITS.items()})
-            for one in ACTIVITIES
-        ],
+        "activities": {one: without_data(one) for one in ACTIVITIES},
+        "activity_saved": [saved_whole(found, "bf16", without_data(one)) for one in ACTIVITIES],
         "paper_step": PAPER_STEP,
+        "off_chip": _range(
+            [
+                _MILLI * one.groups[GROUPS[0]]
+                for optimizer in OPTIMIZERS
+                for one in energies(found, "DeiT-Tiny")["mxsf", optimizer, 1].values()
+            ],
+            ".0f",
+        ),
+        "background": dram_background(EnergyTables(dram="ddr3")),
         "ratio": unit_energy(DEFAULT, "product", MACHINES["bf16"]) / own_product,
         "products": counts(found, whole)["array_busy"] * 1024,
     }
