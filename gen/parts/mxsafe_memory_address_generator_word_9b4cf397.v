@@ -20,19 +20,18 @@ module mxsafe_memory_address_generator_word_9b4cf397(
   run_ready
 );
   wire \$walk_begins$not ;
-  wire \$run_valid$not ;
-  wire \$asked$not ;
+  wire \$asked$or ;
   wire \$all_are_asked$and ;
   wire unused_0;
   wire unused_1;
   wire \$walk_begins$and ;
   wire \$walk_begins$not_2 ;
   wire \$run_moves$not ;
-  wire \$run_moves$not_2 ;
   wire \$run_moves$and ;
   wire [11:0] \$run_end$sub ;
-  wire \$past$and ;
-  wire \$past$or ;
+  wire \$is_past$and ;
+  wire \$run_valid$not ;
+  wire \$asked$not ;
   wire \$all_are_asked$differ ;
   wire \$is_walking$differ ;
   wire \$all_are_asked$all ;
@@ -61,6 +60,7 @@ module mxsafe_memory_address_generator_word_9b4cf397(
   /* verilator lint_on UNUSEDSIGNAL */
   wire [33:0] first_word_low;
   wire is_below_top;
+  wire is_past;
   reg is_walking;
   input leaves;
   wire leaves;
@@ -88,8 +88,7 @@ module mxsafe_memory_address_generator_word_9b4cf397(
   assign \$walk_begins$not_2  = ~ all_are_asked;
   assign walk_begins = \$walk_begins$and  & \$walk_begins$not_2 ;
   assign \$run_moves$not  = ~ run_is_valid;
-  assign \$run_moves$not_2  = ~ past;
-  assign \$run_moves$and  = run_ready & \$run_moves$not_2 ;
+  assign \$run_moves$and  = run_ready & run_valid;
   assign run_moves = \$run_moves$not  | \$run_moves$and ;
   assign walk_advance = is_walking & run_moves;
   assign first_word_low = { 1'h0, base[32:0] } + { 1'h0, walk_address };
@@ -99,13 +98,14 @@ module mxsafe_memory_address_generator_word_9b4cf397(
   assign is_below_top = & run_payload[59:12];
   assign \$run_end$sub  = run_payload[71:60] - 12'h001;
   assign run_end = { 1'h0, run_payload[11:0] } + { 1'h0, \$run_end$sub  };
-  assign \$past$and  = is_below_top & run_end[12];
-  assign \$past$or  = run_is_past | \$past$and ;
-  assign past = run_is_valid & \$past$or ;
-  assign \$run_valid$not  = ~ past;
+  assign \$is_past$and  = is_below_top & run_end[12];
+  assign is_past = run_is_past | \$is_past$and ;
+  assign past = run_is_valid & is_past;
+  assign \$run_valid$not  = ~ is_past;
   assign run_valid = run_is_valid & \$run_valid$not ;
-  assign \$asked$not  = ~ past;
-  assign asked = all_are_asked & \$asked$not ;
+  assign \$asked$not  = ~ run_is_valid;
+  assign \$asked$or  = \$asked$not  | run_valid;
+  assign asked = all_are_asked & \$asked$or ;
   assign \$all_are_asked$and  = walk_advance & walk_last;
   always @(posedge clk)
     if (rst) all_are_asked <= 1'h0;

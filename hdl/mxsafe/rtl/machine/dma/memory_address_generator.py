@@ -33,7 +33,8 @@ class MemoryAddressGeneratorConfiguration(Configuration):
     tells_last : bool
         Whether a run says that it is the last one of its descriptor.
     paced : bool
-        A run comes every second cycle at most: which loops end is said from registers.
+        A run comes every second cycle at most: which loops end is said from registers, and so is
+        whether a run has a word past the top, which takes a cycle more.
     """
 
     shown_if_not_default = frozenset({"paced"})
@@ -45,7 +46,7 @@ class MemoryAddressGeneratorConfiguration(Configuration):
     @property
     def latency(self) -> int:
         """Cycles from a descriptor to its first run."""
-        return 3 if self.paced else 2
+        return 4 if self.paced else 2
 
     @property
     def byte_bits(self) -> int:
@@ -123,7 +124,7 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
         all_asked = Signal(name="all_are_asked")
         run = data.View(config.run, Signal(config.run.size, name="run_held", reset_less=True))
         begins = named(m, "walk_begins", 1, self.valid & ~walking & ~all_asked)
-        moves = named(m, "run_moves", 1, ~valid | (self.run.ready & ~self.past))
+        moves = named(m, "run_moves", 1, ~valid | (self.run.ready & self.run.valid))
         there: Value = walking
         steps = Signal(name="walk_steps")
         if config.paced:
@@ -141,15 +142,20 @@ class MemoryAddressGenerator(Unit[MemoryAddressGeneratorConfiguration]):
         below_top = named(m, "is_below_top", 1, run.first[count:].all())
         end = named(m, "run_end", count + 1, run.first[:count] + (run.words - 1)[:count])
         noted(below_top, "The last word of a run that begins below the top may still be past it.")
+        past = named(m, "is_past", 1, is_past | (below_top & end[-1]))
+        known: Value = valid
+        if config.paced:
+            past = held(m, "was_past", past)
+            known = held(m, "past_is_known", valid & ~moves, reset=True)
         m.d.comb += [
             walk.begins.eq(begins),
             walk.start.eq(self.fields.address[config.byte_bits :]),
             *(getattr(walk, f"count_{i - 1}").eq(self.fields[f"count_{i}"]) for i in _LOOPS),
             *(getattr(walk, f"step_{i - 1}").eq(self.fields[f"stride_{i}"]) for i in _LOOPS),
             walk.advance.eq(steps),
-            self.past.eq(valid & (is_past | (below_top & end[-1]))),
-            self.run.valid.eq(valid & ~self.past),
-            self.asked.eq(all_asked & ~self.past),
+            self.past.eq(known & past),
+            self.run.valid.eq(known & ~past),
+            self.asked.eq(all_asked & (~valid | self.run.valid)),
             self.run.payload.as_value().eq(run.as_value()),
         ]
         update(m, valid, (moves, there))

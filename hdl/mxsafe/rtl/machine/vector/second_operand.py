@@ -56,6 +56,7 @@ class SecondOperand(Unit[SecondOperandConfiguration]):
         A beat.
     m_axis_tdata : Out(array)
         An operand; with ``numbers`` in lane 0, which is the only one if there are `only_numbers`.
+        The other lanes are those of `s_axis_tdata` then, and may change while the number waits.
     """
 
     def ports(self) -> Ports:
