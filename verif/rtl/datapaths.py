@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from verif.rtl.stream_rules import ENABLES
@@ -53,8 +54,12 @@ class Datapath:
     steps : bool
         The specification has registers too: it is compared in all cycles after a first reset.
     parts : Mapping of str to str
-        Units without registers inside, which are proved by themselves, and the modules of `FOLDER`
-        with the same ports that stand for them, and for their functions in the specification.
+        Units inside, which are proved by themselves, and what stands for them and for their
+        functions in the specification: a module of `FOLDER` whose ports have the same names, with
+        parameters if need be. Behind it are registers, as many as the unit's latency, which is for
+        a specification without `steps`: all enables are high.
+    late : Mapping of str to int
+        Operands that come so many cycles after the others.
     """
 
     specification: str
@@ -63,6 +68,7 @@ class Datapath:
     significands: int = 0
     steps: bool = False
     parts: Mapping[str, str] = field(default_factory=dict)
+    late: Mapping[str, int] = field(default_factory=dict)
 
 
 UNDETERMINED = {
@@ -155,6 +161,35 @@ DATAPATHS = {
     "bf16_multiplier": Datapath(
         "bf16_multiplier", parts={"scaler_width16_quantum_exponentm14": "scaler_operands"}
     ),
+    "bf16_mac": Datapath(
+        "bf16_mac", parts={"bf16_multiplier": "bf16_product", "float32_adder": "float32_sum"}
+    ),
+    "fp12_accumulator": Datapath(
+        "fp12_accumulator",
+        steps=True,
+        parts={
+            "scaler": "scaler_product #(.QUANTUM_EXPONENT(-18))",
+            "float32_adder_clearable": "float32_sum #(.CLEARABLE(1))",
+        },
+    ),
+    "bf16_accumulator_first_behind": Datapath("bf16_accumulator", steps=True),
+    "multiply_add_late_addend": Datapath(
+        "multiply_add",
+        parts={
+            "float32_multiplier_pipeline2": "float32_product",
+            "float32_adder_pipeline1": "float32_sum",
+        },
+        late={"addend": 2},
+    ),
+    "multiply_add_late_addend_fpga": Datapath(
+        "multiply_add",
+        {"BLOCKS": 1},
+        parts={
+            "float32_multiplier_fpga": "float32_product #(.BLOCKS(1))",
+            "float32_adder_pipeline6_fpga": "float32_sum",
+        },
+        late={"addend": 5},
+    ),
     "register_slice*": Datapath("register_slice", {"BITS": "bits", "HALVED": "halved"}, steps=True),
     "scale_distances*": Datapath(
         "scale_distances", {"COUNT": "count", "BITS": "distance_bits"}, steps=True
@@ -239,11 +274,25 @@ def texts(module: Module) -> str:
 
 
 def _in_place(part: Module, specification: str) -> str:
-    """A module of a part's name and ports, with another one in it."""
+    """A module of a part's name and ports, with another one in it, and its registers behind that.
+
+    The part has one result.
+    """
     ports = part.ports.values()
+    (result,) = (port for port in ports if port.direction == "output")
     declared = ", ".join(f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports)
-    connected = ", ".join(f".{port.name}({port.name})" for port in ports)
-    return f"module {part.name}({declared});\n  {specification} put ({connected});\nendmodule\n"
+    stages = [f"result_{stage}" for stage in range(part.latency + 1)]
+    known = _ports(specification.split()[0])
+    connected = ", ".join(f".{name}({name})" for name in part.ports if name in known)
+    steps = [f"{after} <= {before};" for before, after in pairwise(stages)]
+    moved = f"  always @(posedge clk) begin {' '.join(steps)} end\n" if steps else ""
+    kept = "".join(f"  reg [{result.width - 1}:0] {stage};\n" for stage in stages[1:])
+    return (
+        f"module {part.name}({declared});\n"
+        f"  wire [{result.width - 1}:0] {stages[0]};\n{kept}"
+        f"  {specification} put ({connected}, .{result.name}({stages[0]}));\n{moved}"
+        f"  assign {result.name} = {stages[-1]};\nendmodule\n"
+    )
 
 
 def claim(module: Module) -> str:
@@ -252,7 +301,7 @@ def claim(module: Module) -> str:
     assert path is not None, f"{module.name} has no specification"
     names = [f"{path.specification}_specification", *["mxsf_operands"] * bool(path.codes)]
     names += ["mxsf_significands"] * bool(path.significands)
-    names += path.parts.values()
+    names += [put.split()[0] for put in path.parts.values()]
     text = _shown(module, _nets(module, path))
     return f"{text}\n{specification_text(*names)}\n{_monitor(module, path)}"
 
@@ -380,9 +429,10 @@ def _monitor(module: Module, path: Datapath) -> str:
         given = f"clock == {module.latency}"
         for operand, width in free.items():
             kept[operand] = f"{operand}_kept"
+            comes = path.late.get(operand, 0)
             lines += [
                 f"  reg [{width - 1}:0] {operand}_kept = 0;",
-                f"  always @($global_clock) if (clock == 0) {operand}_kept <= {operand};",
+                f"  always @($global_clock) if (clock == {comes}) {operand}_kept <= {operand};",
             ]
     for port in module.ports.values():
         if port.name in path.codes:

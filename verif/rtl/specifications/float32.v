@@ -18,12 +18,11 @@ endmodule
 // The sum in fixed point, in units of 2^-26 of an ulp of the larger operand: nothing is shifted out
 // of one that is up to 26 places smaller. What is smaller still is below an eighth of an ulp, so the
 // larger one is the nearest number.
-module float32_adder_specification #(parameter CLEARABLE = 0) (
+module float32_sum #(parameter CLEARABLE = 0) (
   input clear_a,
   input [31:0] a,
   input [31:0] b,
-  input [31:0] sum,
-  output holds
+  output [31:0] sum
 );
   wire [31:0] left = CLEARABLE & clear_a ? 0 : a;
   wire swap = b[30:0] > left[30:0];
@@ -41,19 +40,30 @@ module float32_adder_specification #(parameter CLEARABLE = 0) (
   wire [31:0] rounded;
   float32_of #(51) round (large[31], total, $signed({3'b0, large_exponent}) - 11'sd176, rounded);
   wire nan = large_nan | small_nan | large_infinite & small_infinite & subtract;
-  assign holds = sum == (
+  assign sum =
     nan ? 32'h7fc00000
     : large_infinite | distance > 26 ? large
     : total == 0 ? {large[31] & small[31], 31'b0}  // exactly zero: +0, unless both are -0
-    : rounded);
+    : rounded;
+endmodule
+
+module float32_adder_specification #(parameter CLEARABLE = 0) (
+  input clear_a,
+  input [31:0] a,
+  input [31:0] b,
+  input [31:0] sum,
+  output holds
+);
+  wire [31:0] right;
+  float32_sum #(CLEARABLE) add (clear_a, a, b, right);
+  assign holds = sum == right;
 endmodule
 
 // The exact product of the significands, rounded once. With BLOCKS it is made of products of 18 bits.
-module float32_multiplier_specification #(parameter BLOCKS = 0) (
+module float32_product #(parameter BLOCKS = 0) (
   input [31:0] a,
   input [31:0] b,
-  input [31:0] product,
-  output holds
+  output [31:0] product
 );
   wire [23:0] a_significand, b_significand;
   wire [7:0] a_exponent, b_exponent;
@@ -79,10 +89,35 @@ module float32_multiplier_specification #(parameter BLOCKS = 0) (
   float32_of #(48) round (negative, significands, exponent, rounded);
   wire zero = a_significand == 0 | b_significand == 0;
   wire infinite = a_infinite | b_infinite;
-  assign holds = product == (
+  assign product =
     a_nan | b_nan | infinite & zero ? 32'h7fc00000
     : infinite ? {negative, 31'h7f800000}
-    : rounded);
+    : rounded;
+endmodule
+
+module float32_multiplier_specification #(parameter BLOCKS = 0) (
+  input [31:0] a,
+  input [31:0] b,
+  input [31:0] product,
+  output holds
+);
+  wire [31:0] right;
+  float32_product #(BLOCKS) multiply (a, b, right);
+  assign holds = product == right;
+endmodule
+
+// A sum behind a product, each rounded by itself.
+module multiply_add_specification #(parameter BLOCKS = 0) (
+  input [31:0] x,
+  input [31:0] factor,
+  input [31:0] addend,
+  input [31:0] result,
+  output holds
+);
+  wire [31:0] product, right;
+  float32_product #(BLOCKS) multiply (factor, x, product);
+  float32_sum add (1'b0, product, addend, right);
+  assign holds = result == right;
 endmodule
 
 // Numbers as bfloat16: codes grow with their values, so the nearest one is the integer nearest to
@@ -131,6 +166,22 @@ endmodule
 
 // A fixed-point number times the scales of two blocks, whose exponents have been added, as binary32
 // (section 5). The number is a magnitude and a sign, or one signed number.
+module scaler_product #(parameter WIDTH = 22, QUANTUM_EXPONENT = 0, SIGNED = 0) (
+  input negative,
+  input [WIDTH-1:0] magnitude,
+  input signed [WIDTH:0] value,
+  input [8:0] block_exponent,
+  input nan,
+  output [31:0] product
+);
+  wire is_negative = SIGNED ? value < 0 : negative;
+  wire [WIDTH:0] size = !SIGNED ? magnitude : value < 0 ? -value : value;
+  wire signed [10:0] exponent = $signed({2'b0, block_exponent}) - 254 + QUANTUM_EXPONENT;
+  wire [31:0] rounded;
+  float32_of #(WIDTH + 1) round (is_negative, size, exponent, rounded);
+  assign product = nan ? 32'h7fc00000 : rounded;
+endmodule
+
 module scaler_specification #(parameter WIDTH = 22, QUANTUM_EXPONENT = 0, SIGNED = 0) (
   input negative,
   input [WIDTH-1:0] magnitude,
@@ -140,12 +191,10 @@ module scaler_specification #(parameter WIDTH = 22, QUANTUM_EXPONENT = 0, SIGNED
   input [31:0] product,
   output holds
 );
-  wire is_negative = SIGNED ? value < 0 : negative;
-  wire [WIDTH:0] size = !SIGNED ? magnitude : value < 0 ? -value : value;
-  wire signed [10:0] exponent = $signed({2'b0, block_exponent}) - 254 + QUANTUM_EXPONENT;
-  wire [31:0] rounded;
-  float32_of #(WIDTH + 1) round (is_negative, size, exponent, rounded);
-  assign holds = product == (nan ? 32'h7fc00000 : rounded);
+  wire [31:0] right;
+  scaler_product #(WIDTH, QUANTUM_EXPONENT, SIGNED) scale (
+    negative, magnitude, value, block_exponent, nan, right);
+  assign holds = product == right;
 endmodule
 
 // In place of a scaler, which is proved by itself: its operands side by side, and no Inf or NaN but its
@@ -161,12 +210,11 @@ module scaler_operands (
 endmodule
 
 // The product of two bfloat16 numbers, the upper halves of binary32 ones: that of the significands, of
-// eight bits each, scaled as by blocks with the exponents.
-module bf16_multiplier_specification (
+// eight bits each, scaled as by blocks with the exponents; with ANY by what stands for a scaler.
+module bf16_product #(parameter ANY = 0) (
   input [15:0] a,
   input [15:0] w,
-  input [31:0] product,
-  output holds
+  output [31:0] product
 );
   wire [23:0] a_significand, w_significand;
   wire [7:0] a_exponent, w_exponent;
@@ -177,11 +225,42 @@ module bf16_multiplier_specification (
   wire [8:0] exponents = a_exponent + w_exponent;
   wire negative = a[15] ^ w[15];
   wire [31:0] scaled;
-  scaler_operands scale (negative, significands, exponents, 1'b0, scaled);
+  generate if (ANY) scaler_operands scale (negative, significands, exponents, 1'b0, scaled);
+  else scaler_product #(16, -14) scale (negative, significands, 17'b0, exponents, 1'b0, scaled);
+  endgenerate
   wire zero = a_significand == 0 | w_significand == 0;
   wire infinite = a_infinite | w_infinite;
-  assign holds = product == (
+  assign product =
     a_nan | w_nan | infinite & zero ? 32'h7fc00000
     : infinite ? {negative, 31'h7f800000}
-    : scaled);
+    : scaled;
+endmodule
+
+module bf16_multiplier_specification (
+  input [15:0] a,
+  input [15:0] w,
+  input [31:0] product,
+  output holds
+);
+  wire [31:0] right;
+  bf16_product #(1) multiply (a, w, right);
+  assign holds = product == right;
+endmodule
+
+// Products are added in pairs, then pairs of pairs.
+module bf16_mac_specification (
+  input [63:0] a,
+  input [63:0] w,
+  input [31:0] partial_sum,
+  output holds
+);
+  wire [31:0] p0, p1, p2, p3, low, high, right;
+  bf16_product of_0 (a[15:0], w[15:0], p0);
+  bf16_product of_1 (a[31:16], w[31:16], p1);
+  bf16_product of_2 (a[47:32], w[47:32], p2);
+  bf16_product of_3 (a[63:48], w[63:48], p3);
+  float32_sum of_low (1'b0, p0, p1, low);
+  float32_sum of_high (1'b0, p2, p3, high);
+  float32_sum of_all (1'b0, low, high, right);
+  assign holds = partial_sum == right;
 endmodule
