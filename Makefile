@@ -98,7 +98,7 @@ fpga: $(VENV)/installed-synth
 	$(RUN) studies.pages fpga_figures
 
 bitstream: $(VENV)/installed-synth
-	$(RUN) mxsafe bitstream --seed 2 --clock-mhz 50
+	$(RUN) mxsafe bitstream
 
 # Examples in the pages are run by `make test`.
 docs: $(VENV)/installed-docs
