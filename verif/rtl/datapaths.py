@@ -16,6 +16,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from verif.rtl.pipelines import prove_stillness
 from verif.rtl.stream_rules import ENABLES
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, generated
@@ -56,8 +57,7 @@ class Datapath:
     parts : Mapping of str to str
         Units inside, which are proved by themselves, and what stands for them and for their
         functions in the specification: a module of `FOLDER` whose ports have the same names, with
-        parameters if need be. Behind it are registers, as many as the unit's latency, which is for
-        a specification without `steps`: all enables are high.
+        parameters if need be. Behind it are registers, as many as the unit's latency.
     late : Mapping of str to int
         Operands that come so many cycles after the others.
     """
@@ -276,7 +276,7 @@ def texts(module: Module) -> str:
 def _in_place(part: Module, specification: str) -> str:
     """A module of a part's name and ports, with another one in it, and its registers behind that.
 
-    The part has one result.
+    The part has one result. Its enables, which may be several, have to be known as `ENABLES`.
     """
     ports = part.ports.values()
     (result,) = (port for port in ports if port.direction == "output")
@@ -284,8 +284,12 @@ def _in_place(part: Module, specification: str) -> str:
     stages = [f"result_{stage}" for stage in range(part.latency + 1)]
     known = _ports(specification.split()[0])
     connected = ", ".join(f".{name}({name})" for name in part.ports if name in known)
-    steps = [f"{after} <= {before};" for before, after in pairwise(stages)]
-    moved = f"  always @(posedge clk) begin {' '.join(steps)} end\n" if steps else ""
+    enables = [name for name in ENABLES if name in part.ports]
+    moves = [*enables[-1:] * (part.latency - 1), *enables[:1]]  # the last register has the first
+    moved = "".join(
+        f"  always @(posedge clk) if ({enable}) {after} <= {before};\n"
+        for (before, after), enable in zip(pairwise(stages), moves[: part.latency], strict=True)
+    )
     kept = "".join(f"  reg [{result.width - 1}:0] {stage};\n" for stage in stages[1:])
     return (
         f"module {part.name}({declared});\n"
@@ -323,9 +327,9 @@ def _shown(module: Module, nets: Mapping[str, int]) -> str:
 def prove_datapath(module: Module, folder: Path, *, change: tuple[str, str] | None = None) -> None:
     """Prove that a module computes what its specification says, so many cycles after its operands.
 
-    Its enable is high, its registers may hold anything before, and it may get anything after. With
-    a specification that has `steps` the proof is about every cycle after a first one of reset, by
-    induction if that is enough.
+    Its enable is high, its registers may hold anything before, and it may get anything after. While
+    its enables are low none of its registers changes. With a specification that has `steps` the
+    proof is about every cycle after a first one of reset, by induction if that is enough.
 
     Parameters
     ----------
@@ -340,8 +344,10 @@ def prove_datapath(module: Module, folder: Path, *, change: tuple[str, str] | No
     path = datapath(module)
     if path is not None and path.steps:
         never(folder, text, "monitor", seconds=_SECONDS, first=INDUCTION)
-    else:
-        never_at(folder, text, "monitor", clock=module.latency)
+        return
+    never_at(folder, text, "monitor", clock=module.latency)
+    if module.latency:
+        prove_stillness(module, text, folder / "stillness")
 
 
 def _free(module: Module, path: Datapath) -> dict[str, int]:

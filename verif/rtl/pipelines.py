@@ -59,7 +59,7 @@ def prove_pipeline(
     others = [source for source in model.sources if source.name not in names]
     text += "\n".join(source.read_text() for source in others)
     never_at(folder / "values", text + _values(module, model), "monitor", clock=module.latency)
-    _prove_stillness(module, text, folder / "stillness")
+    prove_stillness(module, text, folder / "stillness")
 
 
 def _values(module: Module, model: Module) -> str:
@@ -105,8 +105,14 @@ def _given(module: Module, numbers: list[str]) -> str:
     )
 
 
-def _prove_stillness(module: Module, text: str, folder: Path) -> None:
-    """Prove that no register changes while all enables are low."""
+def prove_stillness(module: Module, text: str, folder: Path) -> None:
+    """Prove that no register of a module changes while all of its enables are low.
+
+    Parameters
+    ----------
+    text : str
+        Verilog of the module and of all inside it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "module.v").write_text(text)
     run_yosys(
