@@ -24,6 +24,14 @@ _SHOWN = 24
 """Values that an error shows."""
 _STEPS = 2
 """Of temporal induction, for claims that are strong enough."""
+# A register that is never loaded keeps what it held at first, which may be anything.
+_OPTIMISED = "opt -nodffe -nosdff -keepdc"
+_TO_GATES = (
+    f"techmap; simplemap; {_OPTIMISED}; dffunmap; simplemap; {_OPTIMISED}",
+    "aigmap; opt_clean",
+    "write_aiger -map map.txt design.aig",
+)
+"""Lines for Yosys that write a design as ABC reads it."""
 # ABC runs within a design of Yosys, whichever it is.
 _HOST = "module host(input a, input b, output y); assign y = a & b; endmodule\n"
 
@@ -254,7 +262,7 @@ def never(
     int or None
         For how many cycles from the first on it is proved; None for all time.
     """
-    _write(folder, text, top)
+    _write(folder, text, top, gates=first != INDUCTION)
     for method in sorted(_METHODS, key=lambda method: method != first):
         if method == INDUCTION:
             if _is_inductive(folder, seconds):
@@ -284,7 +292,8 @@ def _outputs(folder: Path) -> dict[int, str]:
 
 def _is_inductive(folder: Path, seconds: int) -> bool:
     """Whether temporal induction by Yosys proves that all outputs of a design are always 0."""
-    claims = " ".join(f"-prove {name} 0" for name in _outputs(folder).values())
+    names = re.findall(r"^  wire .*output \d+ (\S+)$", (folder / "design.il").read_text(), re.M)
+    claims = " ".join(f"-prove {name} 0" for name in names)
     output = run_yosys(
         folder,
         f"read_rtlil design.il; sat -tempinduct -maxsteps {_STEPS} -timeout {seconds} {claims}",
@@ -344,12 +353,11 @@ def never_at(folder: Path, text: str, top: str, *, clock: int) -> None:
     assert status.startswith("snl_UNSAT"), f"proof did fail: {named} may be 1 in cycle {clock}"
 
 
-def _write(folder: Path, text: str, top: str) -> None:
-    """Write a design as ABC reads it."""
+def _write(folder: Path, text: str, top: str, *, gates: bool = True) -> None:
+    """Write a design, also as ABC reads it if its `gates` are wanted at once."""
     folder.mkdir(parents=True, exist_ok=True)
+    (folder / "design.aig").unlink(missing_ok=True)
     (folder / "design.sv").write_text(text)
-    # A register that is never loaded keeps what it held at first, which may be anything.
-    gates = "opt -nodffe -nosdff -keepdc"
     script = [
         "read_verilog -formal design.sv",
         f"hierarchy -top {top}",
@@ -357,11 +365,9 @@ def _write(folder: Path, text: str, top: str) -> None:
         "delete t:$mem*",
         "flatten -noscopeinfo",
         "setundef -anyseq",
-        f"opt_clean; async2sync; {gates}",
+        f"opt_clean; async2sync; {_OPTIMISED}",
         "write_rtlil design.il",
-        f"techmap; simplemap; {gates}; dffunmap; simplemap; {gates}",
-        "aigmap; opt_clean",
-        "write_aiger -map map.txt design.aig",
+        *(_TO_GATES if gates else ()),
     ]
     (folder / "design.ys").write_text("\n".join(script) + "\n")
     run_yosys(folder, "script design.ys")
@@ -381,6 +387,8 @@ def run_abc(folder: Path, commands: str, made: str) -> Path:
 
 def _status(folder: Path, commands: str) -> str:
     """Return ABC's status after some commands about a design that has been written."""
+    if not (folder / "design.aig").exists():
+        run_yosys(folder, "; ".join(["read_rtlil design.il", *_TO_GATES]))
     # Free registers become inputs of the first cycle; ABC itself would let them begin with 0.
     abc = f"read_aiger,design.aig;logic;undc;strash;{commands};write_status,status.txt"
     return run_abc(folder, abc, "status.txt").read_text()
