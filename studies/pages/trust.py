@@ -7,7 +7,7 @@ from typing import Any
 from studies.coverage import record as coverage
 from studies.mutants import record as mutants
 from studies.pages import DOCS
-from verif.rtl.datapaths import UNDETERMINED, datapath, inside, only_wires
+from verif.rtl.datapaths import UNDETERMINED, datapath, inside, only_wires, rests_on
 from verif.rtl.pipelines import PIPELINES
 from verif.rtl.stream_claims import LEFT_OUT, kind_of
 from verif.support.manifest import Module, generated
@@ -77,7 +77,7 @@ def known(modules: Mapping[str, Module], proofs: Mapping[str, Any]) -> dict[str,
         model = PIPELINES.get(name)
         pair = [proofs["pipelines"].get(name), of_datapaths.get(model)] if model else []
         path = datapath(modules[name])
-        one = [of_datapaths.get(each) for each in (name, *path.parts)] if path else []
+        one = [of_datapaths.get(each) for each in (name, *rests_on(modules[name]))] if path else []
         if (one and all(part and part["proved"] for part in one)) or (
             pair and all(part and part["proved"] for part in pair)
         ):

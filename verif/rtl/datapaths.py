@@ -10,7 +10,7 @@ of those around it stands there: once that is broken nothing is claimed.
 
 import fnmatch
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
@@ -26,13 +26,20 @@ FOLDER = Path(__file__).parent / "specifications"
 """Of specifications."""
 _CODE_BITS = 8
 _INSIDE = "inside_"
-"""What names of ports of specifications begin with that are registers of the unit."""
+"""What names of ports of specifications begin with that are nets of the unit."""
+_WATCHED = "watched"
+"""A port of specifications that says which word of memories is known."""
+_WATCHED_BITS = 32
+_OF_MEMORY = ("known", "word", "shows", "shown")
+"""Ports of ``watched_memory``, as ``inside_NAME_NUMBER`` those of the memories of a unit."""
 _SECONDS = 300
 """That a method may take."""
 _MODULE = re.compile(r"^module (\w+).*?^endmodule$\n?", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"^  assign .+? = (.+?);$", re.MULTILINE | re.DOTALL)
 _WIRE = re.compile(r"\\\S+ |[A-Za-z_][\w$]*|\d+'[bdh][0-9a-f]+|\d+|[\[\]{}:,\s]")
-_REGISTER = r"^  reg (?:\[(\d+):0\] )?{};$"
+_NET = r"^  (?:reg|wire) (?:\[(\d+):0\] )?{};$"
+_MEMORY = re.compile(r"^  reg \[(\w+)-1:0\] (\w+) \[0:(\w+)-1\];$\n", re.MULTILINE)
+_PLACED = re.compile(r"^  mxsafe_beat_memory (#\(\.BEAT_BITS\((\d+)\).*\()$", re.MULTILINE)
 _INSTANCE = re.compile(r"^  (\w+)(?: #\(.*?\))? \\?\S+ +\($", re.MULTILINE)
 _PORT = re.compile(r"^  input .*?(\w+),?$", re.MULTILINE)
 
@@ -60,6 +67,8 @@ class Datapath:
         parameters if need be. Behind it are registers, as many as the unit's latency.
     late : Mapping of str to int
         Operands that come so many cycles after the others.
+    words : str
+        Parameter in Verilog, of a unit that moves words whole: their width, which is 1 in a proof.
     """
 
     specification: str
@@ -69,6 +78,7 @@ class Datapath:
     steps: bool = False
     parts: Mapping[str, str] = field(default_factory=dict)
     late: Mapping[str, int] = field(default_factory=dict)
+    words: str = ""
 
 
 UNDETERMINED = {
@@ -98,6 +108,25 @@ _SEQUENCER = {
 }
 _BLOCKS = {**_SEQUENCER, "STEP": "step_latency"}
 _BURSTS = {"BYTES": "beat_bytes", "BURST": "burst", "BEATS": "beats_bits"}
+_OPERANDS = {"BITS": "word_bits", "BEATS": "beats", "TOGETHER": "reads_words"}
+_BANKS = {"BANKS": "banks", "DEPTH": "bank_depth", "COLUMNS": "columns"}
+_RUNS = {"BYTES": "word_bytes", "LAST": "tells_last"}
+_READER = {
+    "DEPTH": "depth",
+    "ADDRESS": "address_bits",
+    "BEAT": "beat_bits",
+    "ROWS": "rows_bits",
+    "AHEAD": "ahead",
+}
+_REPLAY = {
+    "BEAT": "beat_bits",
+    "DEPTH": "depth",
+    "PASSES": "passes",
+    "ROWS": "rows",
+    "SUMMARY": "summary_bits",
+}
+_SMALL = {"ROWS": 8, "LANES": 8, "WORD": 16, "REDUCED": 128, "FUNCTIONS": 0b111011}
+"""A machine of 8 rows; of its functions bits stand for relu, gelu, silu and tanh, and for none."""
 _SCALER = {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
 
 
@@ -216,6 +245,42 @@ DATAPATHS = {
     "block_sequencer*_early1": Datapath("block_sequencer", {**_BLOCKS, "EARLY": 1}, steps=True),
     "window_sequencer": Datapath("window_sequencer", _SEQUENCER, steps=True),
     "register_copy*": Datapath("register_copy", {"BITS": "bits"}),
+    "buffer_address_generator_paced": Datapath(
+        "buffer_address_generator", {"PACED": 1}, steps=True
+    ),
+    "buffer_address_generator_together2": Datapath(
+        "buffer_address_generator", {"TOGETHER": 2}, steps=True
+    ),
+    "buffer_address_generator": Datapath("buffer_address_generator", steps=True),
+    "memory_address_generator*_paced": Datapath(
+        "memory_address_generator", {**_RUNS, "PACED": 1}, steps=True
+    ),
+    "memory_address_generator*": Datapath("memory_address_generator", _RUNS, steps=True),
+    "descriptor_check": Datapath("descriptor_check"),
+    "descriptor_check_anchored": Datapath("descriptor_check", {"WINDOW": 1}),
+    "descriptor_check_bf16": Datapath("descriptor_check", {"SCALED": 0}),
+    "descriptor_check_small": Datapath("descriptor_check", _SMALL),
+    "descriptor_check_small_no_sweeps_fpga": Datapath("descriptor_check", {**_SMALL, "SWEEPS": 0}),
+    "bf16_operand_packer": Datapath("operand_packer", {"CODE": 16, "GROUPS": 0}, steps=True),
+    "mxsf_operand_packer*": Datapath(
+        "operand_packer", {"WIDTH": "width", "GROUPS": "groups", "LANES": "lanes"}, steps=True
+    ),
+    "beat_reader*512": Datapath("beat_reader", _READER, steps=True),
+    "beat_reader*_ahead1": Datapath("beat_reader", _READER, steps=True),
+    "beat_reader_depth4096": Datapath("beat_reader", _READER, steps=True),
+    "row_replay*_fpga": Datapath("row_replay", {**_REPLAY, "LATER": 1}, steps=True),
+    "row_replay*": Datapath("row_replay", _REPLAY, steps=True),
+    "tag_queue": Datapath("tag_queue", {"DEPTH": "depth"}, steps=True),
+    "beat_memory*": Datapath("beat_memory", {"DEPTH": "depth"}, steps=True, words="BEAT_BITS"),
+    "operand_buffer*words4_no_scaled*": Datapath(
+        "operand_buffer",
+        {"BITS": "word_bits", "BEATS": "beats", "WORDS": "words", "SCALED": 0},
+        steps=True,
+    ),
+    "operand_buffer*_fpga": Datapath("operand_buffer", {**_OPERANDS, "HELD": 1}, steps=True),
+    "operand_buffer*": Datapath("operand_buffer", _OPERANDS, steps=True),
+    "vector_buffer": Datapath("vector_buffer", _BANKS, steps=True),
+    "vector_buffer_columns8_banks2_bank_depth256": Datapath("vector_buffer", _BANKS, steps=True),
 }
 """By patterns of units, of which the first one counts."""
 
@@ -224,6 +289,15 @@ def datapath(module: Module) -> Datapath | None:
     """How a module's function is specified, if it is."""
     found = (one for pattern, one in DATAPATHS.items() if fnmatch.fnmatch(module.unit, pattern))
     return next(found, None)
+
+
+def rests_on(module: Module) -> list[str]:
+    """Units that a unit's proof takes as proved: parts, and memories of which it knows a word."""
+    path = datapath(module)
+    if path is None:
+        return []
+    memories = [unit for unit, one in generated().items() if f"  {one.instance} " in module.text]
+    return [*path.parts, *(memories if _watches(path) else [])]
 
 
 def only_wires(module: Module) -> bool:
@@ -303,25 +377,98 @@ def claim(module: Module) -> str:
     """Verilog of a module, of its specification, and of ``monitor``, 1 where they differ."""
     path = datapath(module)
     assert path is not None, f"{module.name} has no specification"
+    if path.words:
+        module = _with_bits_of_words(module, path.words)
     names = [f"{path.specification}_specification", *["mxsf_operands"] * bool(path.codes)]
     names += ["mxsf_significands"] * bool(path.significands)
     names += [put.split()[0] for put in path.parts.values()]
-    text = _shown(module, _nets(module, path))
+    names += ["watched_memory"] * _watches(path)
+    text = _shown(module, _nets(module, path), watches=_watches(path))
     return f"{text}\n{specification_text(*names)}\n{_monitor(module, path)}"
 
 
-def _shown(module: Module, nets: Mapping[str, int]) -> str:
-    """Verilog of a module and of all inside it, with more outputs: registers of its own."""
+def _with_bits_of_words(module: Module, parameter: str) -> Module:
+    """A module whose words are single bits: of each bit of a word the same is to be proved."""
+    wide = module.parameters[parameter.lower()]
+    ports = {
+        name: replace(port, width=1) if port.width == wide else port
+        for name, port in module.ports.items()
+    }
+    return replace(module, given={**module.given, parameter: 1}, ports=ports)
+
+
+def _watches(path: Datapath) -> bool:
+    """Whether a specification is about a word of memories, which may be any one."""
+    return _WATCHED in _ports(f"{path.specification}_specification")
+
+
+def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
+    """Verilog of a module and of all inside it, with more outputs: nets, also of its parts.
+
+    Memories of one that `watches` know a word, and an input says which.
+    """
     text = texts(module)
-    if not nets:
+    if memory := _MEMORY.search(module.text):
+        return _with_register(text, memory)
+    added: dict[str, str] = {}
+    own = _bits(module.text, nets)
+    for part in sorted(inside(module)):
+        shown = _bits(_file(module, part), [net for net in nets if net not in own])
+        outputs = {f"{_INSIDE}{net}": _output(net, bits) for net, bits in shown.items()}
+        text = _with_ports(text, part, outputs)
+        connected = "".join(f".{name}({name}), " for name in outputs)
+        text = re.sub(rf"^  {part} \S+ \($", rf"\g<0>{connected}", text, flags=re.MULTILINE)
+        added |= {
+            f"{_INSIDE}{net}": f"  output [{bits - 1}:0] {_INSIDE}{net};\n"
+            for net, bits in shown.items()
+        }
+    added |= {f"{_INSIDE}{net}": _output(net, bits) for net, bits in own.items()}
+    if watches:
+        added[_WATCHED] = f"  input [{_WATCHED_BITS - 1}:0] {_WATCHED};\n"
+        added |= {
+            f"{_INSIDE}{net}": f"  output [{bits - 1}:0] {_INSIDE}{net};\n"
+            for net, bits in _of_memories(module).items()
+        }
+        for number, (memory, _) in enumerate(_PLACED.findall(module.text)):
+            ports = (f".{name}({_INSIDE}{name}_{number}), " for name in _OF_MEMORY)
+            placed = f"  watched_memory {memory}.{_WATCHED}({_WATCHED}), {''.join(ports)}"
+            text = text.replace(f"  mxsafe_beat_memory {memory}", placed, 1)
+    return _with_ports(text, module.name, added)
+
+
+def _of_memories(module: Module) -> dict[str, int]:
+    """Bits of what shows the memories of a unit."""
+    return {
+        f"{name}_{number}": int(bits) if name in ("word", "shown") else 1
+        for number, (_, bits) in enumerate(_PLACED.findall(module.text))
+        for name in _OF_MEMORY
+    }
+
+
+def _output(net: str, bits: int) -> str:
+    """An output that shows a net."""
+    name = f"{_INSIDE}{net}"
+    return f"  output [{bits - 1}:0] {name};\n  assign {name} = {net};\n"
+
+
+def _with_ports(text: str, name: str, added: Mapping[str, str]) -> str:
+    """Verilog in which a module has more ports, with their declarations."""
+    before, head, own = text.partition(f"module {name}(")
+    if not added or not head:
         return text
-    before, head, own = text.partition(f"module {module.name}(")
-    names = "".join(f"{_INSIDE}{net}, " for net in nets)
-    outputs = "".join(
-        f"  output [{bits - 1}:0] {_INSIDE}{net};\n  assign {_INSIDE}{net} = {net};\n"
-        for net, bits in nets.items()
+    declared = "".join(added.values())
+    names = "".join(f"{port}, " for port in added)
+    return f"{before}{head}{names}{own.replace('endmodule', f'{declared}endmodule', 1)}"
+
+
+def _with_register(text: str, memory: re.Match[str]) -> str:
+    """Verilog of a memory whose words are one register, which is an output."""
+    width, name, depth = memory.groups()
+    text = text.replace(memory[0], "")
+    text = re.sub(rf"\b{name}\[(\w+)\]", rf"{_INSIDE}{name}[{width} * \1 +: {width}]", text)
+    return text.replace(
+        ") (\n", f") (\n  output reg [{width} * {depth} - 1:0] {_INSIDE}{name},\n", 1
     )
-    return f"{before}{head}{names}{own.replace('endmodule', f'{outputs}endmodule', 1)}"
 
 
 def prove_datapath(module: Module, folder: Path, *, change: tuple[str, str] | None = None) -> None:
@@ -380,11 +527,28 @@ def _parameters(module: Module, path: Datapath) -> dict[str, str | int]:
 
 
 def _nets(module: Module, path: Datapath) -> dict[str, int]:
-    """Registers of a unit that its specification knows as ``inside_NAME``, and their bits."""
+    """Bits of nets, of a unit or its parts, that its specification has as ``inside_NAME``."""
     ports = _ports(f"{path.specification}_specification")
     wanted = [port.removeprefix(_INSIDE) for port in ports if port.startswith(_INSIDE)]
-    found = ((name, re.search(_REGISTER.format(name), module.text, re.M)) for name in wanted)
+    found: dict[str, int] = {}
+    for text in (*(_file(module, part) for part in sorted(inside(module))), module.text):
+        found |= _bits(text, wanted)
+    memories = (one for one in _MEMORY.findall(module.text) if one[1] in wanted)
+    return found | {
+        name: module.given[width] * module.parameters[depth.lower()]
+        for width, name, depth in memories
+    }
+
+
+def _bits(text: str, names: Iterable[str]) -> dict[str, int]:
+    """Those of some nets that a module's text declares, and their bits."""
+    found = ((name, re.search(_NET.format(name), text, re.MULTILINE)) for name in names)
     return {name: int(one[1] or 0) + 1 for name, one in found if one}
+
+
+def _file(module: Module, part: str) -> str:
+    """Verilog of a module inside another one."""
+    return next(source.read_text() for source in module.sources if source.stem == part)
 
 
 def _stepping_monitor(module: Module, path: Datapath) -> str:
@@ -400,10 +564,17 @@ def _stepping_monitor(module: Module, path: Datapath) -> str:
     wires = [
         f"  wire [{port.width - 1}:0] {port.name};" for port in ports if port.direction == "output"
     ]
-    nets = {f"{_INSIDE}{net}": bits for net, bits in _nets(module, path).items()}
+    shown = _nets(module, path) | (_of_memories(module) if _watches(path) else {})
+    nets = {f"{_INSIDE}{net}": bits for net, bits in shown.items()}
     wires += [f"  wire [{bits - 1}:0] {net};" for net, bits in nets.items()]
     resets = {"rst": "rst | ~started"}
-    there = {port: resets.get(port, port) for port in [*module.ports, *nets]}
+    watched = [_WATCHED] * _watches(path)
+    # What is never loaded may be anything, and stays the same.
+    wires += [
+        f"  reg [{_WATCHED_BITS - 1}:0] {port};\n  always @($global_clock) {port} <= {port};"
+        for port in watched
+    ]
+    there = {port: resets.get(port, port) for port in [*module.ports, *nets, *watched]}
     of_unit = ", ".join(f".{port}({value})" for port, value in there.items())
     of_specification = [f".{port}({there.get(port, 0)})" for port in _ports(name)]
     body = "\n".join(wires)

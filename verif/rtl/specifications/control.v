@@ -71,13 +71,19 @@ module row_address_generator_specification #(
   input ends_row,
   input [$clog2(DEPTH)-1:0] address,
   input outside,
+  // For units around it.
+  output reg on,
+  output is_outside,
+  output [BITS:0] at,
+  output [BITS:0] row_at,
   output holds
 );
-  reg on, was_on, was_outside, beyond, row_beyond;
+  reg was_on, was_outside, beyond, row_beyond;
   reg [BITS-1:0] here, row;
   wire [BITS:0] next = ends_row ? row + stride : here + 1;
   wire next_beyond = next[BITS] | (ends_row ? row_beyond : beyond);
-  wire is_outside = beyond | here >= DEPTH;
+  assign is_outside = beyond | here >= DEPTH;
+  assign {at, row_at} = {beyond, here, row_beyond, row};
   always @(posedge clk) begin
     was_outside <= is_outside;
     was_on <= on & ~rst;
@@ -126,15 +132,18 @@ module address_generator_specification #(
   input [BITS-1:0] inside_turn_of_1,
   input [BITS-1:0] inside_turn_of_2,
   input [BITS-1:0] inside_turn_of_3,
+  // For units around it.
+  output [LOOPS-1:0] ends,
+  output reg on,
+  output reg calm,  // paced, it advances in every second cycle at most, and says then what ends
   output holds
 );
   wire [4*COUNT-1:0] counts = {count_3, count_2, count_1, count_0};
   wire [4*STEP-1:0] steps = {step_3, step_2, step_1, step_0};
-  reg on, calm;  // paced, it advances in every second cycle at most, and says then what ends
   wire [4*COUNT-1:0] lefts = {
     inside_turns_left_3, inside_turns_left_2, inside_turns_left_1, inside_turns_left_0};
   wire [4*BITS-1:0] begans = {inside_turn_of_3, inside_turn_of_2, inside_turn_of_1, address};
-  wire [LOOPS-1:0] ends, none, same;
+  wire [LOOPS-1:0] none, same;
   genvar index;
   generate for (index = 0; index < LOOPS; index = index + 1) begin : of
     assign none[index] = counts[COUNT*index +: COUNT] == 0;
@@ -407,4 +416,224 @@ module window_sequencer_specification #(parameter MACS = 16, SHOWN = 4, DOT = 1,
   assign holds = ~in_time | index == step & valid == right_valid & turn == right_turn
     & (~valid | starts == {2{right_starts}}) & aligns == right_aligns
     & (~aligns | first == right_first) & done == |completed;
+endmodule
+
+// The places of the words of a descriptor in a buffer: loops whose counts and steps, its fields, are kept
+// when it comes. Words that are joined stand side by side, TOGETHER of them at each address of the loops.
+module buffer_address_generator_specification #(parameter PACED = 0, TOGETHER = 1) (
+  input clk,
+  input rst,
+  input take,
+  input [16:0] start,
+  input [99:0] fields,
+  input joins,
+  input active,
+  input [17:0] place,
+  input ends_run,
+  input last,
+  input last_turn,
+  input settled,
+  input advance,
+  // The unit's own registers, for a proof by induction.
+  input inside_word_beside,
+  input inside_joins_words,
+  input [99:0] inside_kept,
+  input [17:0] inside_address,
+  input [11:0] inside_turns_left_0,
+  input [9:0] inside_turns_left_1,
+  input [9:0] inside_turns_left_2,
+  input [7:0] inside_turns_left_3,
+  input [17:0] inside_turn_of_1,
+  input [17:0] inside_turn_of_2,
+  input [17:0] inside_turn_of_3,
+  output holds
+);
+  reg [99:0] kept;
+  reg joined, on, calm;
+  reg [$clog2(TOGETHER):0] beside;
+  wire [99:0] now = take ? fields : kept;
+  wire joined_now = TOGETHER > 1 & (take ? joins : joined);
+  wire [11:0] turns = joined_now ? now[11:0] / TOGETHER : now[11:0];
+  wire ends = TOGETHER == 1 | ~joined | beside == TOGETHER - 1;
+  always @(posedge clk) begin
+    if (take) {joined, kept} <= {joins, fields};
+    on <= ~rst & (take | on & ~(advance & last));
+    calm <= ~take & ~advance;
+    beside <= take | rst | advance & ends ? 0 : beside + advance;
+  end
+  wire [3:0] loop_ends;
+  wire walk_right, walk_on;
+  wire [17:0] sum = inside_address[16:0] + beside;
+  address_generator_specification #(.PACED(PACED)) walk (
+    .clk(clk), .rst(rst), .begins(take & ~rst), .start(start), .count_0(turns), .count_1(now[21:12]),
+    .count_2(now[31:22]), .count_3(now[39:32]), .step_0(kept[54:40]), .step_1(kept[69:55]),
+    .step_2(kept[84:70]), .step_3(kept[99:85]), .advance(advance & ends), .address(inside_address),
+    // Of words beside each other the last one says what ends.
+    .ends_run(ends ? ends_run : loop_ends[0]), .last(ends ? last : &loop_ends),
+    .last_turn(last_turn), .ends(loop_ends), .on(walk_on),
+    .inside_turns_left_0(inside_turns_left_0), .inside_turns_left_1({2'b0, inside_turns_left_1}),
+    .inside_turns_left_2({2'b0, inside_turns_left_2}),
+    .inside_turns_left_3({4'b0, inside_turns_left_3}), .inside_turn_of_1(inside_turn_of_1),
+    .inside_turn_of_2(inside_turn_of_2), .inside_turn_of_3(inside_turn_of_3), .holds(walk_right));
+  assign holds = active == on & walk_right & (on | ~walk_on) & (!PACED | settled == (on & calm))
+    & (~on | inside_kept == kept & inside_word_beside == beside
+      & (TOGETHER == 1 | inside_joins_words == joined)
+      & place == {inside_address[17] | sum[17], sum[16:0]} & (ends | ~ends_run & ~last));
+endmodule
+
+// The runs of words of a descriptor in memory: as many words as its innermost count, at the base plus
+// the address of each turn of the other loops; fields are an address, counts and strides. A run with a word at 2^64 or more stops all. Nothing is
+// claimed once a descriptor has left too soon, or one with a count of 0 has come.
+module memory_address_generator_specification #(parameter BYTES = 32, LAST = 1, PACED = 0) (
+  input clk,
+  input rst,
+  input [63-$clog2(BYTES):0] base,
+  input [131:0] fields,
+  input valid,
+  input asked,
+  input past,
+  input leaves,
+  input [75-$clog2(BYTES)+LAST:0] run_payload,
+  input run_valid,
+  input run_ready,
+  // The unit's own registers, for a proof by induction.
+  input inside_is_walking,
+  input inside_all_are_asked,
+  input inside_run_is_valid,
+  input inside_run_is_past,
+  input [75-$clog2(BYTES)+LAST:0] inside_run_payload,
+  input inside_walk_is_settled,
+  input inside_was_past,
+  input inside_past_is_known,
+  input [32:0] inside_address,
+  input inside_ends_run,
+  input inside_loop_1_ended,
+  input inside_loop_2_ended,
+  input [9:0] inside_turns_left_0,
+  input [9:0] inside_turns_left_1,
+  input [7:0] inside_turns_left_2,
+  input [32:0] inside_turn_of_1,
+  input [32:0] inside_turn_of_2,
+  output holds
+);
+  localparam ADDRESS = 64 - $clog2(BYTES);
+  reg walks, all, held, sane, settled, known, was_past;
+  reg [ADDRESS:0] first;
+  reg [11:0] words;
+  reg last;
+  wire begins = ~rst & valid & ~walks & ~all;
+  wire moves = ~held | run_ready & run_valid;
+  wire steps = moves & (PACED ? settled : walks);
+  wire [ADDRESS+1:0] end_of_run = first + words;
+  wire is_past = end_of_run > 1 << ADDRESS;
+  wire [2:0] loop_ends;
+  wire ends = &loop_ends, walk_on, walk_calm, walk_right;
+  wire is_none = ~|fields[43:32] | ~|fields[53:44] | ~|fields[63:54] | ~|fields[71:64];
+  always @(posedge clk) begin
+    walks <= ~rst & (begins | walks & ~(steps & ends));
+    all <= ~rst & (steps & ends | all & ~leaves);
+    held <= ~rst & (moves ? steps : held);
+    settled <= ~rst & walks & ~steps;
+    known <= ~rst & held & ~moves;
+    was_past <= is_past;
+    if (steps) {last, words, first} <= {ends, fields[43:32], {1'b0, base} + inside_address};
+    sane <= rst | sane & ~((begins | steps) & is_none) & ~(leaves & ~asked);
+  end
+  address_generator_specification #(
+    .LOOPS(3), .COUNT(10), .STEP(20), .START(32 - $clog2(BYTES)), .BITS(33), .PACED(PACED)) walk (
+    .clk(clk), .rst(rst), .begins(begins), .start(fields[31:$clog2(BYTES)]), .count_0(fields[53:44]),
+    .count_1(fields[63:54]), .count_2({2'b0, fields[71:64]}), .count_3(10'd1),
+    .step_0(fields[91:72]), .step_1(fields[111:92]), .step_2(fields[131:112]), .step_3(20'd0),
+    .advance(steps), .address(inside_address),
+    .ends_run(PACED ? inside_ends_run : loop_ends[0]),
+    .last(PACED ? inside_ends_run & inside_loop_1_ended & inside_loop_2_ended : ends),
+    .last_turn(PACED ? inside_loop_1_ended & inside_loop_2_ended : &loop_ends[2:1]),
+    .ends(loop_ends), .on(walk_on), .calm(walk_calm),
+    .inside_turns_left_0(inside_turns_left_0), .inside_turns_left_1(inside_turns_left_1),
+    .inside_turns_left_2({2'b0, inside_turns_left_2}), .inside_turns_left_3(10'd0),
+    .inside_turn_of_1(inside_turn_of_1), .inside_turn_of_2(inside_turn_of_2),
+    .inside_turn_of_3(33'd0), .holds(walk_right));
+  wire gives = PACED ? known & ~was_past : held & ~is_past;
+  wire stops = PACED ? known & was_past : held & is_past;
+  wire [75-$clog2(BYTES)+LAST:0] run = {last, words, first[ADDRESS-1:0]};
+  wire same = inside_is_walking == walks & inside_all_are_asked == all & inside_run_is_valid == held
+    & (~walks | walk_on) & (~held | inside_run_payload == run & inside_run_is_past == first[ADDRESS])
+    & (!PACED | inside_walk_is_settled == settled & inside_past_is_known == known
+      & (~known | inside_was_past == was_past) & (~settled | walks & walk_calm));
+  assign holds = ~sane | walk_right & same & run_valid == gives & past == stops
+    & asked == (all & (~held | gives)) & (~gives | run_payload == run);
+endmodule
+
+// A queue: the oldest tag leaves. Nothing is claimed once one has come without room, or left where there
+// was none.
+module tag_queue_specification #(parameter DEPTH = 32) (
+  input clk,
+  input rst,
+  input push,
+  input tag,
+  input pop,
+  input oldest,
+  input empty,
+  input full,
+  // The unit's own registers, the newest tag first, for a proof by induction.
+  input inside_tag_0,
+  input inside_tag_1,
+  input inside_tag_2,
+  input inside_tag_3,
+  input inside_tag_4,
+  input inside_tag_5,
+  input inside_tag_6,
+  input inside_tag_7,
+  input inside_tag_8,
+  input inside_tag_9,
+  input inside_tag_10,
+  input inside_tag_11,
+  input inside_tag_12,
+  input inside_tag_13,
+  input inside_tag_14,
+  input inside_tag_15,
+  input inside_tag_16,
+  input inside_tag_17,
+  input inside_tag_18,
+  input inside_tag_19,
+  input inside_tag_20,
+  input inside_tag_21,
+  input inside_tag_22,
+  input inside_tag_23,
+  input inside_tag_24,
+  input inside_tag_25,
+  input inside_tag_26,
+  input inside_tag_27,
+  input inside_tag_28,
+  input inside_tag_29,
+  input inside_tag_30,
+  input inside_tag_31,
+  input [$clog2(DEPTH):0] inside_tags_held,
+  output holds
+);
+  reg sane;
+  reg [$clog2(DEPTH):0] held;
+  reg [DEPTH-1:0] queue;  // the oldest lowest
+  wire [$clog2(DEPTH):0] left = held - pop;
+  wire [DEPTH-1:0] rest = queue >> pop;
+  always @(posedge clk) begin
+    sane <= rst | sane & ~(push & held == DEPTH) & ~(pop & held == 0);
+    held <= rst ? 0 : left + push;
+    queue <= push ? rest & ~({{DEPTH-1{1'b0}}, 1'b1} << left) | {{DEPTH-1{1'b0}}, tag} << left : rest;
+  end
+  wire [DEPTH-1:0] tags = {
+    inside_tag_31, inside_tag_30, inside_tag_29, inside_tag_28, inside_tag_27, inside_tag_26,
+    inside_tag_25, inside_tag_24, inside_tag_23, inside_tag_22, inside_tag_21, inside_tag_20,
+    inside_tag_19, inside_tag_18, inside_tag_17, inside_tag_16, inside_tag_15, inside_tag_14,
+    inside_tag_13, inside_tag_12, inside_tag_11, inside_tag_10, inside_tag_9, inside_tag_8,
+    inside_tag_7, inside_tag_6, inside_tag_5, inside_tag_4, inside_tag_3, inside_tag_2,
+    inside_tag_1, inside_tag_0};
+  wire [DEPTH-1:0] right;
+  genvar place;
+  generate for (place = 0; place < DEPTH; place = place + 1) begin : of
+    wire [$clog2(DEPTH)-1:0] age = held - 1 - place;
+    assign right[place] = place >= held | tags[age] == queue[place];
+  end endgenerate
+  assign holds = ~sane | &right & held <= DEPTH & inside_tags_held == held & empty == (held == 0) & full == (held == DEPTH)
+    & (held == 0 | oldest == queue[0]);
 endmodule

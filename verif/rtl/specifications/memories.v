@@ -1,0 +1,505 @@
+// Memories and units around them. Of all words of a memory one is watched, which may be any one and stays
+// the same; what is said of it holds of all.
+
+// A bit of a word: what was written there last, from the first time on, and what was last read, if that
+// was the word. A reset changes nothing; what is read while it is written may be anything.
+module beat_memory_specification #(parameter DEPTH = 512) (
+  input clk,
+  input rst,
+  input write_en,
+  input [$clog2(DEPTH)-1:0] write_address,
+  input write_data,
+  input read_en,
+  input [$clog2(DEPTH)-1:0] read_address,
+  input read_data,
+  // The unit's own words, for a proof by induction.
+  input [DEPTH-1:0] inside_beats,
+  output holds
+);
+  reg [$clog2(DEPTH)-1:0] watched;
+  reg is_known = 0, shows = 0, word, shown;
+  wire is_written = write_en & write_address == watched;
+  always @(posedge clk) begin
+    watched <= watched;
+    if (is_written) {is_known, word} <= {1'b1, write_data};
+    if (read_en) {shows, shown} <= {is_known & ~is_written & read_address == watched, word};
+  end
+  assign holds = (~is_known | inside_beats[watched] == word) & (~shows | read_data == shown);
+endmodule
+
+// What stands for a memory inside a unit: it knows that word, from the first time on that it is written
+// after a reset, and what was read if it was that. All else may be anything at any time.
+module watched_memory #(parameter BEAT_BITS = 512, DEPTH = 512) (
+  input clk,
+  input rst,
+  input [31:0] watched,
+  input write_en,
+  input [$clog2(DEPTH)-1:0] write_address,
+  input [BEAT_BITS-1:0] write_data,
+  input read_en,
+  input [$clog2(DEPTH)-1:0] read_address,
+  output [BEAT_BITS-1:0] read_data,
+  output reg known,
+  output reg [BEAT_BITS-1:0] word,
+  output reg shows,
+  output reg [BEAT_BITS-1:0] shown
+);
+  (* anyseq *) wire [BEAT_BITS-1:0] anything;
+  wire [$clog2(DEPTH)-1:0] place = watched;
+  wire is_written = write_en & write_address == place;
+  always @(posedge clk) begin
+    known <= ~rst & (known | is_written);
+    if (is_written) word <= write_data;
+    if (rst) shows <= 0;
+    else if (read_en) {shows, shown} <= {known & ~is_written & read_address == place, word};
+  end
+  assign read_data = shows ? shown : anything;
+endmodule
+
+// A word with two writers, by parts of so many bits. The first writer goes first. What is written may wait
+// in registers for a cycle, and is not defined while it does.
+module written_word #(parameter ADDRESS = 11, PARTS = 2, BITS = 256, HELD = 0) (
+  input clk,
+  input rst,
+  input [ADDRESS-1:0] watched,
+  input first_valid,
+  input [ADDRESS-1:0] first_address,
+  input [PARTS-1:0] first_halves,
+  input [PARTS*BITS-1:0] first_data,
+  input second_valid,
+  input [ADDRESS-1:0] second_address,
+  input [PARTS-1:0] second_halves,
+  input [PARTS*BITS-1:0] second_data,
+  output reg [PARTS-1:0] known,
+  output reg [PARTS*BITS-1:0] word,
+  output [PARTS-1:0] settled,
+  // For a proof by induction: what waits.
+  output reg waits,
+  output reg [ADDRESS-1:0] address_held,
+  output reg [PARTS-1:0] halves_held,
+  output reg [PARTS*BITS-1:0] data_held
+);
+  wire comes = first_valid | second_valid;
+  wire [ADDRESS-1:0] address = first_valid ? first_address : second_address;
+  wire [PARTS-1:0] halves = first_valid ? first_halves : second_halves;
+  wire [PARTS*BITS-1:0] data = first_valid ? first_data : second_data;
+  wire [PARTS-1:0] hit = {PARTS{comes & address == watched}} & halves;
+  wire [PARTS-1:0] hit_held = {PARTS{waits & address_held == watched}} & halves_held;
+  wire [PARTS-1:0] writes = HELD ? hit_held : hit;
+  integer part;
+  always @(posedge clk) begin
+    waits <= comes & ~rst;
+    {address_held, halves_held, data_held} <= {address, halves, data};
+    known <= rst ? 0 : known | writes;
+    for (part = 0; part < PARTS; part = part + 1)
+      if (writes[part])
+        word[BITS*part +: BITS] <= HELD ? data_held[BITS*part +: BITS] : data[BITS*part +: BITS];
+  end
+  assign settled = known & ~writes & ~hit;
+endmodule
+
+// Beats of codes of WORDS words, and of scales, if there are any, entries of half a word: two writers to
+// each, by words and by entries, and a port to read each, an entry at a time or two together.
+module operand_buffer_specification #(
+  parameter BITS = 256, BEATS = 2048, WORDS = 2, SCALED = 1, TOGETHER = 0, HELD = 0
+) (
+  input clk,
+  input rst,
+  input [31:0] watched,
+  input vector_codes_valid,
+  input vector_codes_ready,
+  input [$clog2(BEATS)-1:0] vector_codes_address,
+  input [WORDS-1:0] vector_codes_halves,
+  input [WORDS*BITS-1:0] vector_codes_data,
+  input load_codes_valid,
+  input load_codes_ready,
+  input [$clog2(BEATS)-1:0] load_codes_address,
+  input [WORDS-1:0] load_codes_halves,
+  input [WORDS*BITS-1:0] load_codes_data,
+  input vector_scales_valid,
+  input vector_scales_ready,
+  input [$clog2(BEATS/4)-1:0] vector_scales_address,
+  input [1:0] vector_scales_halves,
+  input [BITS-1:0] vector_scales_data,
+  input load_scales_valid,
+  input load_scales_ready,
+  input [$clog2(BEATS/4)-1:0] load_scales_address,
+  input [1:0] load_scales_halves,
+  input [BITS-1:0] load_scales_data,
+  input codes_en,
+  input [$clog2(BEATS)-1:0] codes_address,
+  input [WORDS*BITS-1:0] codes_data,
+  input scales_en,
+  input [$clog2(BEATS/(TOGETHER ? 4 : 2))-1:0] scales_address,
+  input [BITS/(TOGETHER ? 1 : 2)-1:0] scales_data,
+  // The unit's own memories and registers, for a proof by induction.
+  input inside_known_0,
+  input [BITS-1:0] inside_word_0,
+  input inside_shows_0,
+  input [BITS-1:0] inside_shown_0,
+  input inside_known_1,
+  input [BITS-1:0] inside_word_1,
+  input inside_shows_1,
+  input [BITS-1:0] inside_shown_1,
+  input inside_known_2,
+  input [BITS-1:0] inside_word_2,
+  input inside_shows_2,
+  input [BITS-1:0] inside_shown_2,
+  input inside_known_3,
+  input [BITS-1:0] inside_word_3,
+  input inside_shows_3,
+  input [BITS-1:0] inside_shown_3,
+  input inside_shows_odd_entry,
+  input inside_codes_is_held,
+  input [$clog2(BEATS)-1:0] inside_codes_0_write_address,
+  input [WORDS-1:0] inside_codes_halves_held,
+  input [WORDS*BITS-1:0] inside_codes_data_held,
+  input inside_scales_is_held,
+  input [$clog2(BEATS/4)-1:0] inside_scales_0_write_address,
+  input [1:0] inside_scales_halves_held,
+  input [BITS-1:0] inside_scales_data_held,
+  output holds
+);
+  wire [$clog2(BEATS)-1:0] beat = watched;
+  wire [WORDS-1:0] codes_known, codes_settled, codes_halves;
+  wire [WORDS*BITS-1:0] codes, codes_held;
+  wire [$clog2(BEATS)-1:0] codes_place;
+  wire codes_wait;
+  written_word #($clog2(BEATS), WORDS, BITS, HELD) of_codes (clk, rst, beat,
+    vector_codes_valid, vector_codes_address, vector_codes_halves, vector_codes_data,
+    load_codes_valid, load_codes_address, load_codes_halves, load_codes_data,
+    codes_known, codes, codes_settled, codes_wait, codes_place, codes_halves, codes_held);
+  // Two entries are a word, the even one its low half.
+  wire [$clog2(BEATS/4)-1:0] pair = watched;
+  wire [1:0] scales_known, scales_settled, scales_halves;
+  wire [BITS-1:0] scales, scales_held;
+  wire [$clog2(BEATS/4)-1:0] scales_place;
+  wire scales_wait;
+  written_word #($clog2(BEATS/4), 2, BITS/2, HELD) of_scales (clk, rst, pair,
+    vector_scales_valid, vector_scales_address, vector_scales_halves, vector_scales_data,
+    load_scales_valid, load_scales_address, load_scales_halves, load_scales_data,
+    scales_known, scales, scales_settled, scales_wait, scales_place, scales_halves, scales_held);
+  wire [1:0] is_pair = TOGETHER ? {2{scales_address == pair}}
+    : {scales_address == {pair, 1'b1}, scales_address == {pair, 1'b0}};
+  reg [WORDS-1:0] codes_show;
+  reg [WORDS*BITS-1:0] codes_shown;
+  reg [1:0] scales_show;
+  reg [BITS-1:0] scales_shown;
+  always @(posedge clk) begin
+    if (rst) {codes_show, scales_show} <= 0;
+    else begin
+      if (codes_en) codes_show <= codes_settled & {WORDS{codes_address == beat}};
+      if (scales_en) scales_show <= scales_settled & is_pair;
+    end
+    if (codes_en) codes_shown <= codes;
+    if (scales_en) scales_shown <= scales;
+  end
+
+  wire [3:0] knowns = {inside_known_3, inside_known_2, inside_known_1, inside_known_0};
+  wire [3:0] shows = {inside_shows_3, inside_shows_2, inside_shows_1, inside_shows_0};
+  wire [4*BITS-1:0] words = {inside_word_3, inside_word_2, inside_word_1, inside_word_0};
+  wire [4*BITS-1:0] shown = {inside_shown_3, inside_shown_2, inside_shown_1, inside_shown_0};
+  wire [WORDS-1:0] codes_right;
+  wire [1:0] scales_right;
+  genvar part;
+  generate for (part = 0; part < WORDS; part = part + 1) begin : of_word
+    wire [BITS-1:0] word = codes[BITS*part +: BITS], word_shown = codes_shown[BITS*part +: BITS];
+    assign codes_right[part] = knowns[part] == codes_known[part]
+      & (~codes_known[part] | words[BITS*part +: BITS] == word)
+      & (~codes_show[part] | shows[part] & shown[BITS*part +: BITS] == word_shown
+        & codes_data[BITS*part +: BITS] == word_shown);
+  end
+  for (part = 0; part < 2; part = part + 1) begin : of_entry
+    localparam HALF = BITS / 2;
+    wire [HALF-1:0] entry = scales[HALF*part +: HALF], entry_shown = scales_shown[HALF*part +: HALF];
+    if (SCALED) assign scales_right[part] = knowns[WORDS+part] == scales_known[part]
+      & (~scales_known[part] | words[BITS*(WORDS+part) +: HALF] == entry)
+      & (~scales_show[part] | shows[WORDS+part] & shown[BITS*(WORDS+part) +: HALF] == entry_shown
+        & scales_data[TOGETHER ? HALF*part : 0 +: HALF] == entry_shown
+        & (TOGETHER | inside_shows_odd_entry == part));
+    else assign scales_right[part] = 1;
+  end endgenerate
+  wire waits_right = inside_codes_is_held == codes_wait & (~codes_wait
+      | inside_codes_0_write_address == codes_place & inside_codes_halves_held == codes_halves
+      & inside_codes_data_held == codes_held)
+    & (!SCALED | inside_scales_is_held == scales_wait & (~scales_wait
+      | inside_scales_0_write_address == scales_place & inside_scales_halves_held == scales_halves
+      & inside_scales_data_held == scales_held));
+  assign holds = &codes_right & &scales_right & (!HELD | waits_right)
+    & (~vector_codes_valid | vector_codes_ready) & (~vector_scales_valid | vector_scales_ready)
+    & (~load_codes_valid | load_codes_ready == ~vector_codes_valid)
+    & (~load_scales_valid | load_scales_ready == ~vector_scales_valid);
+endmodule
+
+// Beats in banks, the bank at the top of an address, written by halves. Of those that want to write to a
+// bank, and of those that want to read from one, the first of the list goes. A bank whose beat a reader
+// looks at and holds is read by nobody; what was read stays while it is held.
+module vector_buffer_specification #(parameter BANKS = 4, DEPTH = 1024, COLUMNS = 16) (
+  input clk,
+  input rst,
+  input [31:0] watched,
+  input gemm_valid,
+  input gemm_ready,
+  input [$clog2(BANKS*DEPTH)-1:0] gemm_address,
+  input [1:0] gemm_halves,
+  input [32*COLUMNS-1:0] gemm_data,
+  input vector_valid,
+  input vector_ready,
+  input [$clog2(BANKS*DEPTH)-1:0] vector_address,
+  input [1:0] vector_halves,
+  input [32*COLUMNS-1:0] vector_data,
+  input load_valid,
+  input load_ready,
+  input [$clog2(BANKS*DEPTH)-1:0] load_address,
+  input [1:0] load_halves,
+  input [32*COLUMNS-1:0] load_data,
+  input x_valid,
+  input x_ready,
+  input [$clog2(BANKS*DEPTH)-1:0] x_address,
+  input x_hold,
+  input [32*COLUMNS-1:0] x_data,
+  input y_valid,
+  input y_ready,
+  input [$clog2(BANKS*DEPTH)-1:0] y_address,
+  input y_hold,
+  input [32*COLUMNS-1:0] y_data,
+  input store_valid,
+  input store_ready,
+  input [$clog2(BANKS*DEPTH)-1:0] store_address,
+  input store_hold,
+  input [32*COLUMNS-1:0] store_data,
+  // The unit's own memories and registers, for a proof by induction.
+  input inside_known_0,
+  input [16*COLUMNS-1:0] inside_word_0,
+  input inside_shows_0,
+  input [16*COLUMNS-1:0] inside_shown_0,
+  input inside_known_1,
+  input [16*COLUMNS-1:0] inside_word_1,
+  input inside_shows_1,
+  input [16*COLUMNS-1:0] inside_shown_1,
+  input inside_known_2,
+  input [16*COLUMNS-1:0] inside_word_2,
+  input inside_shows_2,
+  input [16*COLUMNS-1:0] inside_shown_2,
+  input inside_known_3,
+  input [16*COLUMNS-1:0] inside_word_3,
+  input inside_shows_3,
+  input [16*COLUMNS-1:0] inside_shown_3,
+  input inside_known_4,
+  input [16*COLUMNS-1:0] inside_word_4,
+  input inside_shows_4,
+  input [16*COLUMNS-1:0] inside_shown_4,
+  input inside_known_5,
+  input [16*COLUMNS-1:0] inside_word_5,
+  input inside_shows_5,
+  input [16*COLUMNS-1:0] inside_shown_5,
+  input inside_known_6,
+  input [16*COLUMNS-1:0] inside_word_6,
+  input inside_shows_6,
+  input [16*COLUMNS-1:0] inside_shown_6,
+  input inside_known_7,
+  input [16*COLUMNS-1:0] inside_word_7,
+  input inside_shows_7,
+  input [16*COLUMNS-1:0] inside_shown_7,
+  input [BANKS-1:0] inside_x_shows,
+  input [BANKS-1:0] inside_y_shows,
+  input [BANKS-1:0] inside_store_shows,
+  output holds
+);
+  localparam ADDRESS = $clog2(BANKS*DEPTH), HALF = 16 * COLUMNS;
+  wire [ADDRESS-1:0] beat = watched;
+  // The first of a list is the lowest.
+  wire [2:0] write_valid = {load_valid, vector_valid, gemm_valid};
+  wire [2:0] write_ready = {load_ready, vector_ready, gemm_ready};
+  wire [3*ADDRESS-1:0] write_addresses = {load_address, vector_address, gemm_address};
+  wire [2:0] read_valid = {store_valid, y_valid, x_valid};
+  wire [2:0] read_ready = {store_ready, y_ready, x_ready};
+  wire [2:0] hold = {store_hold, y_hold, x_hold};
+  wire [3*ADDRESS-1:0] read_addresses = {store_address, y_address, x_address};
+
+  wire [2:0] writes, reads, write_right, read_right, writes_it, reads_it, bank_right;
+  reg [2:0] looks;  // at what was read from its bank
+  reg sane;         // nobody has held without having read
+  wire [3*BANKS-1:0] own_looks = {inside_store_shows, inside_y_shows, inside_x_shows};
+  genvar user, other;
+  generate for (user = 0; user < 3; user = user + 1) begin : of
+    wire [ADDRESS-1:0] write_address = write_addresses[ADDRESS*user +: ADDRESS];
+    wire [ADDRESS-1:0] read_address = read_addresses[ADDRESS*user +: ADDRESS];
+    wire [$clog2(BANKS)-1:0] write_bank = write_address / DEPTH, read_bank = read_address / DEPTH;
+    reg [$clog2(BANKS)-1:0] bank;
+    wire [2:0] write_before, read_before, is_held;
+    for (other = 0; other < 3; other = other + 1) begin : and_of
+      assign write_before[other] = other < user & write_valid[other] & of[other].write_bank == write_bank;
+      assign read_before[other] = other < user & read_valid[other] & of[other].read_bank == read_bank;
+      assign is_held[other] = hold[other] & of[other].bank == read_bank;
+    end
+    assign writes[user] = write_valid[user] & ~|write_before;
+    assign reads[user] = read_valid[user] & ~|read_before & ~|is_held;
+    assign write_right[user] = write_ready[user] == writes[user];
+    assign read_right[user] = read_ready[user] == reads[user];
+    assign writes_it[user] = writes[user] & write_address == beat;
+    assign reads_it[user] = reads[user] & read_address == beat;
+    wire [BANKS-1:0] banks = 1 << bank;
+    assign bank_right[user] = ~looks[user] | own_looks[BANKS*user +: BANKS] == banks;
+    always @(posedge clk) if (reads[user]) bank <= read_bank;
+  end endgenerate
+  always @(posedge clk) begin
+    looks <= rst ? 0 : looks | reads;
+    sane <= rst | sane & ~|(hold & ~looks);
+  end
+
+  wire [7:0] knowns = {inside_known_7, inside_known_6, inside_known_5, inside_known_4,
+    inside_known_3, inside_known_2, inside_known_1, inside_known_0};
+  wire [7:0] own_shows = {inside_shows_7, inside_shows_6, inside_shows_5, inside_shows_4,
+    inside_shows_3, inside_shows_2, inside_shows_1, inside_shows_0};
+  wire [8*HALF-1:0] words = {inside_word_7, inside_word_6, inside_word_5, inside_word_4,
+    inside_word_3, inside_word_2, inside_word_1, inside_word_0};
+  wire [8*HALF-1:0] own_shown = {inside_shown_7, inside_shown_6, inside_shown_5, inside_shown_4,
+    inside_shown_3, inside_shown_2, inside_shown_1, inside_shown_0};
+  wire [$clog2(BANKS)-1:0] bank = beat / DEPTH;
+  wire [1:0] half_right;
+  genvar half;
+  generate for (half = 0; half < 2; half = half + 1) begin : of_half
+    wire [2:0] halves = {load_halves[half], vector_halves[half], gemm_halves[half]};
+    wire [2:0] parts = writes_it & halves;
+    wire [HALF-1:0] came = parts[0] ? gemm_data[HALF*half +: HALF]
+      : parts[1] ? vector_data[HALF*half +: HALF] : load_data[HALF*half +: HALF];
+    reg known;
+    reg [2:0] shows;
+    reg [HALF-1:0] word, shown;
+    always @(posedge clk) begin
+      known <= ~rst & (known | |parts);
+      if (|parts) word <= came;
+      if (|reads_it) shown <= word;
+      shows <= rst ? 0 : reads_it & {3{known & ~|parts}} | ~reads & shows & hold;
+    end
+    wire [2:0] memory = 2 * bank + half;
+    wire [2:0] same = {store_data[HALF*half +: HALF] == shown, y_data[HALF*half +: HALF] == shown,
+      x_data[HALF*half +: HALF] == shown};
+    wire [2:0] looks_there = {of[2].bank == bank, of[1].bank == bank, of[0].bank == bank};
+    assign half_right[half] = knowns[memory] == known & (~known | words[HALF*memory +: HALF] == word)
+      & &(~shows | same & looks & looks_there)
+      & (~|shows | own_shows[memory] & own_shown[HALF*memory +: HALF] == shown);
+  end endgenerate
+  assign holds = ~sane | |(hold & ~looks) | &write_right & &read_right & &bank_right & &half_right;
+endmodule
+
+// Rows of beats that are stored as they come, and given PASSES times in their order, each beat with the
+// number of the pass, whether it is the first one of the row, whether the row was cut, and the row's
+// summary. A beat makes room in the last pass. Without the first pass rows go while `skip` is set, with
+// the first one alone while `stop` is, and beats as they come, once, while `stream` is: then nothing is
+// said of summaries of rows that have not ended. What is known of a row may come a cycle LATER.
+module row_replay_specification #(
+  parameter BEAT = 512, DEPTH = 512, PASSES = 2, ROWS = 2, SUMMARY = 32, LATER = 0
+) (
+  input clk,
+  input rst,
+  input [31:0] watched,
+  input skip,
+  input stop,
+  input stream,
+  input [BEAT-1:0] s_axis_tdata,
+  input s_axis_tlast,
+  input [(SUMMARY?SUMMARY:1)-1:0] s_axis_tuser,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input [BEAT-1:0] m_axis_tdata,
+  input m_axis_tlast,
+  input [SUMMARY+(PASSES>2?3:2):0] m_axis_tuser,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  // The unit's own memory and registers, the newest row first, for a proof by induction.
+  input inside_known_0,
+  input [BEAT-1:0] inside_word_0,
+  input inside_shows_0,
+  input [BEAT-1:0] inside_shown_0,
+  input [$clog2(DEPTH):0] inside_beats_held,
+  input [$clog2(DEPTH)-1:0] inside_beats_in_row,
+  input [$clog2(DEPTH)-1:0] inside_memory_write_address,
+  input [$clog2(DEPTH)-1:0] inside_memory_read_address,
+  input [$clog2(DEPTH)-1:0] inside_row_start,
+  input [1:0] inside_rows_complete,
+  input [1:0] inside_rows_known,
+  input [1:0] inside_pass,
+  input inside_is_in_last_pass,
+  input [SUMMARY+$clog2(DEPTH):0] inside_row_0,
+  input [SUMMARY+$clog2(DEPTH):0] inside_row_1,
+  input [SUMMARY+$clog2(DEPTH):0] inside_row_2,
+  input inside_row_comes,
+  input [SUMMARY+$clog2(DEPTH):0] inside_newest_row,
+  output holds
+);
+  localparam ADDRESS = $clog2(DEPTH), ENTRY = SUMMARY + 1 + ADDRESS, NUMBER = PASSES > 2 ? 2 : 1;
+  reg [ADDRESS:0] stored;
+  reg [ADDRESS-1:0] in_row, write_at, read_at, start;
+  reg [1:0] complete, known;
+  reg [NUMBER-1:0] pass;
+  reg [ROWS*ENTRY-1:0] rows;  // the oldest lowest
+  reg comes, valid, last, first, of_row;
+  reg [NUMBER-1:0] number;
+  reg [ENTRY-1:0] newest, shown_row;
+  wire takes = s_axis_tvalid & s_axis_tready, cut = in_row == DEPTH - 1 & ~stream;
+  wire ends = takes & (s_axis_tlast | cut);
+  wire [ENTRY-1:0] row = {s_axis_tuser, cut & ~s_axis_tlast, write_at};
+  wire enters = LATER ? comes : ends;
+  wire [1:0] there = LATER ? known : complete;
+  wire waiting = there != 0 | stream & stored != 0;
+  wire reads = waiting & (~valid | m_axis_tready);
+  wire at_last = there != 0 & read_at == rows[ADDRESS-1:0];
+  wire [NUMBER-1:0] now = skip & pass == 0 ? 1 : pass;
+  wire in_last = now == PASSES - 1 | stop | stream;
+  wire done = reads & in_last & at_last;
+  wire [ROWS*ENTRY-1:0] rest = done ? rows >> ENTRY : rows;
+  wire [1:0] left = there - done;
+  always @(posedge clk) begin
+    stored <= rst ? 0 : stored + takes - (reads & in_last);
+    complete <= rst ? 0 : complete + ends - done;
+    known <= rst ? 0 : left + comes;
+    {comes, newest} <= {ends & ~rst, row};
+    rows <= rest;
+    if (enters) rows[ENTRY*left +: ENTRY] <= LATER ? newest : row;
+    if (rst) {in_row, write_at} <= 0;
+    else if (takes) {in_row, write_at} <= {ends ? {ADDRESS{1'b0}} : in_row + 1'b1, write_at + 1'b1};
+    valid <= ~rst & (waiting | valid & ~m_axis_tready);
+    if (rst) {pass, read_at, start, last} <= 0;
+    else if (reads) begin
+      read_at <= at_last & ~in_last ? start : read_at + 1;
+      if (at_last) pass <= in_last ? 0 : now + 1;
+      if (done) start <= read_at + 1;
+      last <= at_last;
+    end
+    if (reads) {number, first, shown_row, of_row} <= {now, read_at == start, rows[ENTRY-1:0], there != 0};
+  end
+
+  wire [ADDRESS-1:0] place = watched;
+  wire writes_it = takes & write_at == place;
+  reg is_known, shows;
+  reg [BEAT-1:0] word, shown;
+  always @(posedge clk) begin
+    is_known <= ~rst & (is_known | writes_it);
+    if (writes_it) word <= s_axis_tdata;
+    if (rst) shows <= 0;
+    else if (reads) {shows, shown} <= {is_known & ~writes_it & read_at == place, word};
+  end
+
+  wire [4*ENTRY-1:0] own = {{ENTRY{1'b0}}, inside_row_2, inside_row_1, inside_row_0};
+  wire [ROWS-1:0] same;
+  genvar index;
+  generate for (index = 0; index < ROWS; index = index + 1) begin : of
+    wire [1:0] age = there - 1 - index;
+    assign same[index] = index >= there | own[ENTRY*age +: ENTRY] == rows[ENTRY*index +: ENTRY];
+  end endgenerate
+  wire own_right = inside_known_0 == is_known & (~is_known | inside_word_0 == word)
+    & inside_shows_0 == shows & (~shows | inside_shown_0 == shown)
+    & inside_beats_held == stored & inside_beats_in_row == in_row
+    & inside_memory_write_address == write_at & inside_memory_read_address == read_at
+    & inside_row_start == start & inside_rows_complete == complete
+    & (PASSES == 2 ? inside_is_in_last_pass : inside_pass) == pass & &same & there <= ROWS
+    & (!LATER | inside_rows_known == known & inside_row_comes == comes & known + comes <= complete
+      & complete <= ROWS & (~comes | inside_newest_row == newest));
+  wire has_room = stored != DEPTH & complete != ROWS;
+  wire flags_right = m_axis_tuser[NUMBER:0] == {first, number}
+    & (~of_row | m_axis_tuser[SUMMARY+NUMBER+1:NUMBER+1] == shown_row[ENTRY-1:ADDRESS]);
+  assign holds = s_axis_tready == (has_room & (LATER | ~rst)) & m_axis_tvalid == valid
+    & (~valid | m_axis_tlast == last & flags_right) & (~shows | m_axis_tdata == shown) & own_right;
+endmodule
