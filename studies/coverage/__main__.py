@@ -12,13 +12,23 @@ from pathlib import Path
 
 from mxsafe.analysis.report import aligned
 from studies import pages
-from studies.coverage import reasons, record
+from studies.coverage import functional, reasons, record
 from studies.coverage.constants import Bit, constants, proved
 from studies.coverage.measured import library, verilog
 from studies.coverage.runs import run, summary
 from studies.prose import parser_of
+from verif.rtl.functional import VARIABLE
 
 FOLDER = Path("sim_build/coverage")
+
+
+def _keep_functional(folder: Path) -> int:
+    found = functional.summary(folder)
+    record.write(record.read() | {"functional": found})
+    print(aligned(functional.rows(found)))
+    print("\n".join(functional.left_without(found)))
+    pages.write("trust")
+    return 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,7 +49,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=3600.0,
         help="for proofs, with which those that were made before do not begin again (3600)",
     )
+    parser.add_argument(
+        "--functional",
+        type=Path,
+        metavar="FOLDER",
+        help="run nothing, and sum up alone which classes of operands and descriptors a run of "
+        f"pytest has reached, with {VARIABLE}=FOLDER in its environment",
+    )
     options = parser.parse_args(arguments)
+    if options.functional is not None:
+        return _keep_functional(options.functional)
     started = time.monotonic()
     try:
         left = () if options.no_run else run(FOLDER, options.jobs, kept=options.kept)
@@ -60,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "run": summary(FOLDER),
             "library": library(FOLDER),
             "verilog": verilog(FOLDER, known, prove),
+            "functional": functional.summary(FOLDER),
         }
     )
     results = record.read()
@@ -69,6 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"no place needs {pattern}")
     print(aligned(record.library_rows(results["library"])))
     print(aligned(record.verilog_rows(results["verilog"])))
+    print(aligned(functional.rows(results["functional"])))
     pages.write("trust")
     return 0
 

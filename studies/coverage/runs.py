@@ -11,11 +11,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from verif.rtl import functional
 from verif.support import coverage
 
 ROOT = Path(__file__).parents[2]
-LIBRARY, VERILOG = ".coverage", "verilog"
-"""Files of a run in its folder: data of coverage.py, and places in Verilog."""
+LIBRARY, VERILOG, FUNCTIONAL = ".coverage", "verilog", "functional"
+"""Files of a run in its folder: data of coverage.py, places in Verilog, and functional bins."""
 _TESTS = ROOT / "verif"
 _OF_VERILOG = "verif/rtl"
 """Where tests are that simulate modules of `gen/`."""
@@ -81,7 +82,11 @@ def run(folder: Path, jobs: int, *, kept: bool = False) -> Iterator[tuple[str, i
         # for Icarus alone, which counts nothing, goes to Verilator too.
         words.append("--variants")
         if name.startswith(_OF_VERILOG):
-            counts = {coverage.VARIABLE: str(place / VERILOG), "MXSAFE_SIMULATOR": "verilator"}
+            counts = {
+                coverage.VARIABLE: str(place / VERILOG),
+                functional.VARIABLE: str(place / FUNCTIONAL),
+                "MXSAFE_SIMULATOR": "verilator",
+            }
         else:
             counts = {}
             words += _NOT_AGAIN

@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from studies.coverage import functional
 from studies.coverage import record as coverage
 from studies.mutants import record as mutants
 from studies.pages import DOCS
@@ -73,15 +74,18 @@ def known(modules: Mapping[str, Module], proofs: Mapping[str, Any]) -> dict[str,
     """
     found = dict.fromkeys(modules, "simulation")
     of_datapaths = proofs["datapaths"]
-    for name in modules:
+    for name, module in modules.items():
         model = PIPELINES.get(name)
-        pair = [proofs["pipelines"].get(name), of_datapaths.get(model)] if model else []
-        path = datapath(modules[name])
-        one = [of_datapaths.get(each) for each in (name, *rests_on(modules[name]))] if path else []
-        if (one and all(part and part["proved"] for part in one)) or (
-            pair and all(part and part["proved"] for part in pair)
-        ):
+        own = [proofs["pipelines"].get(name), of_datapaths.get(model)] if model else []
+        own += [of_datapaths.get(name)] * (datapath(module) is not None)
+        if own and all(one and one["proved"] for one in own):
             found[name] = "proved"
+    changed = True
+    while changed:
+        changed = False
+        for name, module in modules.items():
+            if found[name] == "proved" and any(found[o] != "proved" for o in rests_on(module)):
+                found[name], changed = "simulation", True
     units = {module.name: unit for unit, module in modules.items()}
     changed = True
     while changed:
@@ -121,6 +125,7 @@ def functions(
 def values(reached: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """Return the values of the page's template, by default of the coverage that is kept."""
     reached = coverage.read() if reached is None else reached
+    classes = reached.get("functional", {})
     numbers, mutation = json.loads(DATA.read_text()), mutants.read()
     proofs = numbers["proofs"]
     return {
@@ -145,4 +150,7 @@ def values(reached: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "verilog_rows": coverage.verilog_rows(reached["verilog"]),
         "left_rows": coverage.left_rows(reached["verilog"]),
         "largest_rows": coverage.largest_rows(reached["verilog"]),
+        "functional_rows": functional.rows(classes),
+        "functional_reasons": functional.REASONS,
+        "functional_left": functional.left_without(classes),
     }

@@ -11,6 +11,7 @@ from mxsafe import model
 from mxsafe.formats import OPERAND_FORMATS, FormatSet
 from mxsafe.model.gemm import ProductArithmetic
 from mxsafe.model.window import anchors
+from verif.rtl import functional
 from verif.rtl.array.array_job import Job, Operand, Product, Result, Stall, run_products
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
@@ -104,6 +105,41 @@ def random_products(
         )
         for number in range(count)
     ]
+
+
+def products_of_classes(seed: int, fmt: str, lanes: int) -> list[Product]:
+    """Products that reach every class of functional coverage.
+
+    Each code of a pair of classes is alone in its sum, so that one that is NaN hides no other; and
+    so is the block of a pair of scales. Then scales change from block to block, of a beat each.
+    """
+    rng = np.random.default_rng(seed)
+    labels, of_code = functional.classes(fmt)
+    some = [rng.choice(np.flatnonzero(of_code == number)) for number in range(len(labels))]
+    ones = np.full((len(some), 1), functional.SCALES["32 to 222"] + 95)
+    bounds = [*functional.SCALES.values(), 256]
+    scales = np.array([[rng.integers(*each)] for each in itertools.pairwise(bounds)])
+    codes = rng.integers(0, len(of_code), (len(scales), lanes))
+    codes[np.isin(of_code[codes], [n for n, label in enumerate(labels) if "N" in label])] = 1
+    steps = rng.permutation([-60, -30, -10, 0, 10, 30, 60])
+    changing = 127 + np.cumsum(rng.permuted(np.tile(steps, (2, 1)), axis=1), axis=1)
+    many = np.tile(codes[:2], len(steps))
+    return [
+        _outer(np.array(some)[:, None], ones, fmt, lanes),
+        _outer(codes, scales, fmt, lanes),
+        _outer(many, changing, fmt, lanes),
+    ]
+
+
+def _outer(codes: np.ndarray, scales: np.ndarray, fmt: str, block: int) -> Product:
+    """The product of a matrix with its own transpose."""
+    a = mx.quantize(np.zeros(codes.shape), fmt, block=block)
+    w = mx.quantize(np.zeros(codes.T.shape), fmt, block=block, axis=0)
+    made = codes.astype(np.uint8), scales.astype(np.uint8)
+    return (
+        mx.QuantizedTensor(*made, a.format, a.block, a.axis),
+        mx.QuantizedTensor(made[0].T, made[1].T, w.format, w.block, w.axis),
+    )
 
 
 def near_zero_products(

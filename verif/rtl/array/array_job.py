@@ -12,6 +12,7 @@ import mxsafe as mx
 from mxsafe.formats import FormatSet
 from mxsafe.model.schedule import Schedule, StreamBeats, stream_beats
 from mxsafe.rtl.mac.operand import SIDES, Side
+from verif.rtl import functional
 from verif.support.manifest import Module
 from verif.support.simulators import run_bench
 
@@ -100,6 +101,7 @@ def run_jobs(
     pauses = stall if isinstance(stall, tuple) else (stall, stall)
     for index, (prefix, (module, products)) in enumerate(jobs.items()):
         run = _Run(module, [array_schedule(module, a, w) for a, w in products])
+        run.classify(pauses=max(pauses) > 0)
         alter(run.job)
         runs[prefix] = run
         run.options |= {
@@ -139,6 +141,13 @@ class _Run:
                     [getattr(beats, flag) for beats in streams]
                 )
         self.options["w_has_user"] = "s_axis_w_tuser" in module.ports
+
+    def classify(self, *, pauses: bool) -> None:
+        """Say which classes of block-scaled operands there are, for functional coverage."""
+        arithmetic = self._module.parameters["arithmetic"]
+        for schedule in self._schedules:
+            if isinstance(schedule.operands["a"], mx.QuantizedTensor):
+                functional.products(arithmetic, schedule, pauses=pauses)
 
     def result(self, log: Mapping[str, Any]) -> Result:
         """The products in what came out."""

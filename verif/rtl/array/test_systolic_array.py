@@ -32,6 +32,7 @@ from verif.rtl.array.array_checks import (
     large_products,
     near_zero_products,
     operands,
+    products_of_classes,
     random_products,
     small_array,
 )
@@ -54,14 +55,15 @@ def each_arithmetic(first: ProductArithmetic) -> pytest.MarkDecorator:
 
 @every_arithmetic
 @pytest.mark.parametrize("block", some([64, (8, 8)]))
-@pytest.mark.parametrize("stall", some([0.3, 0.0]))
+@pytest.mark.parametrize("stall", typical([0.3, 0.0]))
 def test_small_array(
     simulator: str, arithmetic: ProductArithmetic, block: Block, stall: float, volume: Volume
 ) -> None:
     module = small_array(arithmetic)
     count = {"icarus": volume(3, 5), "verilator": 60}[simulator]
     products = random_products(7, count, 4, 90, block)
-    check_products(simulator, module, products, stall=stall)
+    classes = products_of_classes(7, "mxsf", module.parameters["lanes"])
+    check_products(simulator, module, classes + products, stall=stall)
 
 
 CONFIGURATIONS: dict[str, dict[str, int]] = {
@@ -429,7 +431,8 @@ def test_formats(simulator: str, arrays: Farm, block: Block, volume: Volume) -> 
             jobs[prefix] = (module, bf16_products(seed, 2 * count, 2, deepest))
             continue
         products = random_products(seed, count, 2, deepest, block, fmt, specials=0.004)
-        jobs[prefix] = (module, products)
+        classes = products_of_classes(seed, fmt, module.parameters["lanes"])
+        jobs[prefix] = (module, classes + products)
     results = run_jobs(simulator, arrays.wrapper, jobs, stall=0.15)
     for (module, products), result in zip(jobs.values(), results, strict=True):
         check_result(module, products, result)

@@ -28,6 +28,7 @@ from mxsafe.rtl.machine.control.registers import RegistersConfiguration
 from mxsafe.rtl.machine.times import times_of
 from verif.machine.compiler.training_graphs import perceptron_step
 from verif.machine.compiler.transformer_graphs import bert
+from verif.rtl import functional
 from verif.rtl.machine.accelerator_job import Run, run_programs
 from verif.rtl.machine.power_up import powered_up
 from verif.support.manifest import Module
@@ -165,6 +166,7 @@ def check_program(
         assert not different, f"counted, interpreted: {different}"
     _require_constants(ended.registers, configuration)
     require_done(result)
+    functional.descriptors(program.instructions, configuration)
     require_memory(ended.memory, expected)
     assert result["words_read"] == outcome.words_read
     assert result["words_written"] == outcome.words_written

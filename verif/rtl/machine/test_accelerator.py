@@ -22,6 +22,7 @@ from mxsafe.machine.configuration import (
 from mxsafe.machine.description import DESCRIPTOR_BYTES, ERRORS
 from mxsafe.machine.layout import narrowed
 from mxsafe.rtl.machine.accelerator import Accelerator
+from verif.rtl import functional
 from verif.rtl.machine.accelerator_checks import (
     FAILED,
     WINDOW_COUNTING,
@@ -173,6 +174,11 @@ def check_faults(
     ordered = [*own, None, *foreign]
     for each, ran, after in zip(ordered, ended.runs[::2], ended.runs[1::2], strict=True):
         _require_told(each, ran)
+        if each is not None:
+            start = each.number * DESCRIPTOR_BYTES
+            functional.fault(
+                each.error, (each.program or program.data)[start : start + DESCRIPTOR_BYTES]
+            )
         outcome = machine.run(probe.program, expected)
         assert outcome.error == "none", outcome.reason
         require_done(after)

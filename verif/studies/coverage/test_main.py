@@ -1,5 +1,6 @@
 """The command: progress, what it writes, and what it says of a test that fails."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ RESULTS = {
         },
         "never_simulated": [],
     },
+    "functional": {"errors": {"bins": 3, "left": ["read, load"]}},
 }
 
 
@@ -37,6 +39,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(command, "summary", lambda folder: RESULTS["run"])
     monkeypatch.setattr(command, "verilog", lambda folder, known, prove: RESULTS["verilog"])
     monkeypatch.setattr(command, "constants", lambda folder: {})
+    monkeypatch.setattr(command.functional, "summary", lambda folder: RESULTS["functional"])
     monkeypatch.setattr(command.pages, "write", lambda name: None)
     monkeypatch.setattr(reasons, "REASONS", (("no module", "*", "nothing"),))
     place = tmp_path / "coverage.json"
@@ -56,6 +59,7 @@ def test_it_measures_and_writes(
     shown = capsys.readouterr().out
     assert shown.startswith("1/2 verif/cli, after 0 minutes\n")
     assert "19 of 20 (95.0 %)" in shown
+    assert re.search(r"errors +3 +2 +0 +1\n", shown)
     assert "no place needs * in no module: *\n" in shown
     assert record.read() == RESULTS
 
@@ -66,6 +70,15 @@ def test_it_sums_up_what_was_run(
     monkeypatch.setattr(command, "run", None)
     assert command.main(["--no-run"]) == 0
     assert record.read() == RESULTS
+
+
+def test_classes_alone_are_summed_up(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record.write({"run": RESULTS["run"]})
+    assert command.main(["--functional", str(tmp_path)]) == 0
+    assert record.read() == {"run": RESULTS["run"], "functional": RESULTS["functional"]}
+    assert capsys.readouterr().out.endswith("errors: read, load\n")
 
 
 def test_a_test_that_fails(

@@ -184,7 +184,10 @@ def test_page() -> None:
     shares = {"lines": [19, 20], "branches": [1, 2]}
     library = {**shares, "packages": {"mxsafe.cli": shares}}
     run = {"tests": 1234, "folders": 5, "until": "2026-01-02", "not_run": ["verif/cli"]}
-    text = pages.text("trust", trust.values({"run": run, "library": library, "verilog": verilog}))
+    text = pages.text(
+        "trust",
+        trust.values({"run": run, "library": library, "verilog": verilog, "functional": {}}),
+    )
     assert "| `mxsafe.cli` | 19 of 20 (95.0 %) | 1 of 2 (50.0 %) |" in text
     assert "1,234 tests in 5 folders, run until 2026-01-02." in " ".join(text.split())
     assert "\nNot run: `verif/cli`.\n" in text

@@ -24,6 +24,7 @@ from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.machine.dma.load_engine import LoadEngine
 from mxsafe.rtl.machine.dma.store_engine import StoreEngine
 from verif.machine.machine_sizes import machine_of as rows_of
+from verif.rtl import functional
 from verif.rtl.machine.dma.memory_port_checks import Traffic
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
@@ -335,6 +336,7 @@ def check_loads(
     options |= {"memory": memory, "descriptors": _payloads(instructions)}
     result: dict[str, Any] = run_bench(simulator, module, "transfers", options)
     whole = _whole(result, instructions, error)
+    functional.descriptors(whole, configuration)
     right, got = Buffers(configuration), Buffers(configuration)
     for instruction in whole:
         load(instruction, memory, right, configuration)
@@ -412,6 +414,7 @@ def check_stores(
         options[name] = buffers.words(name).reshape(-1, entry)
     result: dict[str, Any] = run_bench(simulator, module, "transfers", options)
     whole = _whole(result, instructions, error)
+    functional.descriptors(whole, configuration)
     expected = memory.copy()
     counts = [store(instruction, expected, buffers, configuration) for instruction in whole]
     done_after = np.array(result["done_after"])

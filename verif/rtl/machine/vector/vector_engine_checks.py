@@ -24,6 +24,7 @@ from mxsafe.model.softmax import softmax_factor
 from mxsafe.rtl.machine.buffers.vector_buffer import VectorBufferConfiguration
 from mxsafe.rtl.machine.vector.vector_engine import VectorEngine
 from mxsafe.tables import MOST_IN_ROW
+from verif.rtl import functional
 from verif.rtl.vector.normalise_checks import kinds_of_rows
 from verif.support.checkers import assert_equal
 from verif.support.manifest import Module
@@ -459,6 +460,8 @@ def check_engine(
             model.reset()
             for name, words in before.items():
                 model.buffers.words(name)[:] = words
+        else:
+            functional.descriptors([task.instruction], machine)
         what = f"task {number} ({task.instruction})"
         assert logged["errors"][number] == error, f"{what}: error {logged['errors'][number]}"
         for name in names:
