@@ -279,7 +279,6 @@ DATAPATHS = {
     ),
     "operand_buffer*_fpga": Datapath("operand_buffer", {**_OPERANDS, "HELD": 1}, steps=True),
     "operand_buffer*": Datapath("operand_buffer", _OPERANDS, steps=True),
-    "vector_buffer": Datapath("vector_buffer", _BANKS, steps=True),
     "vector_buffer_columns8_banks2_bank_depth256": Datapath("vector_buffer", _BANKS, steps=True),
 }
 """By patterns of units, of which the first one counts."""
@@ -493,7 +492,7 @@ def prove_datapath(module: Module, folder: Path, *, change: tuple[str, str] | No
         never(folder, text, "monitor", seconds=_SECONDS, first=INDUCTION)
         return
     never_at(folder, text, "monitor", clock=module.latency)
-    if module.latency:
+    if any(name in module.ports for name in ENABLES):
         prove_stillness(module, text, folder / "stillness")
 
 

@@ -28,7 +28,7 @@ from verif.support.units import mutated
 Modules = dict[str, Module]
 
 ALL = all_proofs(generated())
-LONGEST = 10
+LONGEST = 4
 """Seconds that a proof of `make test-yosys` took when it was written down, at most."""
 WRONG = {
     "payload moves while it waits": (
