@@ -29,7 +29,6 @@ VARIABLE = "MXSAFE_FUNCTIONAL"
 Bin = tuple[str, ...]
 SCALES = {"0": 0, "1 to 31": 1, "32 to 222": 32, "223 to 253": 223, "254": 254, "NaN": 255}
 """Classes of E8M0 scales, and the least code of each."""
-_NAN_SCALE = 255
 _CHANGES = {
     "down by more than 47": -1000,
     "down by 25 to 47": -47,
@@ -170,7 +169,7 @@ def _scales(arithmetic: str, tile: Beats) -> set[Bin]:
 def _changes(arithmetic: str, tile: Beats) -> set[Bin]:
     a, w = (scales[tile.block_last].astype(np.int64) for scales in (tile.a_scales, tile.w_scales))
     sums = a[:, :, None] + w[:, None, :]
-    nan = (a == _NAN_SCALE)[:, :, None] | (w == _NAN_SCALE)[:, None, :]
+    nan = (a == SCALES["NaN"])[:, :, None] | (w == SCALES["NaN"])[:, None, :]
     by = np.diff(sums, axis=0)
     labels, starts = list(_CHANGES), np.array(list(_CHANGES.values()))
     known = ~nan[1:] & ~nan[:-1]

@@ -120,7 +120,8 @@ def products_of_classes(seed: int, fmt: str, lanes: int) -> list[Product]:
     bounds = [*functional.SCALES.values(), 256]
     scales = np.array([[rng.integers(*each)] for each in itertools.pairwise(bounds)])
     codes = rng.integers(0, len(of_code), (len(scales), lanes))
-    codes[np.isin(of_code[codes], [n for n, label in enumerate(labels) if "N" in label])] = 1
+    special = [n for n, label in enumerate(labels) if label[1:] in ("NaN", "Inf")]
+    codes[np.isin(of_code[codes], special)] = 1  # a number, so that scales tell
     steps = rng.permutation([-60, -30, -10, 0, 10, 30, 60])
     changing = 127 + np.cumsum(rng.permuted(np.tile(steps, (2, 1)), axis=1), axis=1)
     many = np.tile(codes[:2], len(steps))

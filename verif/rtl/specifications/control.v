@@ -482,8 +482,9 @@ module buffer_address_generator_specification #(parameter PACED = 0, TOGETHER = 
 endmodule
 
 // The runs of words of a descriptor in memory: as many words as its innermost count, at the base plus
-// the address of each turn of the other loops; fields are an address, counts and strides. A run with a word at 2^64 or more stops all. Nothing is
-// claimed once a descriptor has left too soon, or one with a count of 0 has come.
+// the address of each turn of the other loops; fields are an address, counts and strides. A run with a
+// word at 2^64 or more stops all. Nothing is claimed once a descriptor has left too soon, or one with a
+// count of 0 has come.
 module memory_address_generator_specification #(parameter BYTES = 32, LAST = 1, PACED = 0) (
   input clk,
   input rst,
@@ -634,6 +635,6 @@ module tag_queue_specification #(parameter DEPTH = 32) (
     wire [$clog2(DEPTH)-1:0] age = held - 1 - place;
     assign right[place] = place >= held | tags[age] == queue[place];
   end endgenerate
-  assign holds = ~sane | &right & held <= DEPTH & inside_tags_held == held & empty == (held == 0) & full == (held == DEPTH)
-    & (held == 0 | oldest == queue[0]);
+  assign holds = ~sane | &right & held <= DEPTH & inside_tags_held == held & empty == (held == 0)
+    & full == (held == DEPTH) & (held == 0 | oldest == queue[0]);
 endmodule
