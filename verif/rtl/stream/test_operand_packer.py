@@ -137,7 +137,7 @@ def test_other_sizes(fmt: str, parameters: dict[str, int]) -> None:
     check_packing("icarus", module, blocks, stall_in=0.2, stall_out=0.2)
 
 
-def check_numbers(simulator: str, module: Module, rows: int, **options: float) -> Streamed:
+def check_numbers(simulator: str, module: Module, rows: int, **options: Any) -> Streamed:
     """Numbers without scales: rows of any length, each filled up to whole operand beats with 0."""
     p = module.parameters
     rng = np.random.default_rng(4)
@@ -167,7 +167,15 @@ def test_numbers_without_scales(simulator: str, stalls: tuple[float, float]) -> 
     module = generated(OperandPacker(format=BF16))
     assert not [name for name in module.ports if name.endswith("tuser")]
     rows = {"icarus": 40, "verilator": 200}[simulator]
-    check_numbers(simulator, module, rows, stall_in=stalls[0], stall_out=stalls[1])
+    stall_in, stall_out = stalls
+    check_numbers(
+        simulator,
+        module,
+        rows,
+        stall_in=stall_in,
+        stall_out=stall_out,
+        resets_after=range(1, 20) if stall_in else (),
+    )
 
 
 test_configurations_that_cannot_work = refused(
