@@ -1,11 +1,12 @@
 """``python -m studies.proofs [--all] [MODULE...]``: proofs about modules of ``gen/``.
 
-They are about streams, pipelines and datapaths. Of each kind of unit with results that wait the
-smallest module is taken, and a few made in another way, or with ``--all`` every one; or those that
-are named, with ``*`` if need be. What the proofs rest on is proved too: modules inside that they
-look at from outside only. Results go to ``docs/trust.json`` and ``docs/trust.md`` proof by proof;
-what was interrupted goes on where it was, and what is proved is proved again only when its Verilog
-or the proof has changed, or when it is proved for some cycles alone and the module is named.
+They are about streams, pipelines, datapaths and frames of lanes. Of each kind of unit with results
+that wait the smallest module is taken, and a few made in another way, or with ``--all`` every one;
+or those that are named, with ``*`` if need be. What the proofs rest on is proved too: modules
+inside that they look at from outside only. Results go to ``docs/trust.json`` and ``docs/trust.md``
+proof by proof; what was interrupted goes on where it was, and what is proved is proved again only
+when its Verilog or the proof has changed, or when it is proved for some cycles alone and the module
+is named.
 """
 
 import fnmatch
@@ -22,8 +23,9 @@ from typing import Any
 from studies import pages
 from studies.pages.trust import DATA
 from studies.prose import parser_of
-from verif.rtl import pipelines, stream_claims, stream_rules
-from verif.rtl.datapaths import claim, datapath, prove_datapath
+from verif.rtl import frames, pipelines, stream_claims, stream_rules
+from verif.rtl.datapaths import claims, datapath, prove_datapath
+from verif.rtl.frames import is_lane, prove_frame
 from verif.rtl.pipelines import PIPELINES, prove_pipeline
 from verif.rtl.stream_claims import ALSO, LEFT_OUT, claims_for, kind_of
 from verif.rtl.stream_rules import (
@@ -42,7 +44,7 @@ _PROVERS = tuple(
 )
 """Files that decide what is proved of a module, and how: a proof holds for these, too."""
 
-PROOFS = ("streams", "enables", "pipelines", "datapaths")
+PROOFS = ("streams", "enables", "pipelines", "datapaths", "frames")
 """Kinds of proofs."""
 _CLOCKS = 20
 """That are enough where no proof for all time comes to an end."""
@@ -62,10 +64,12 @@ def digest(*modules: Module, kind: str = "") -> str:
     Of a datapath these are its specification and the file that proves.
     """
     if kind == "datapaths":
-        made = claim(*modules) + Path(proof.__file__).read_text()
+        made = "".join(claims(*modules)) + Path(proof.__file__).read_text()
         return hashlib.sha256(made.encode()).hexdigest()[:16]
     files = {source.name: source for module in modules for source in module.sources}
     files |= {path.name: path for path in _PROVERS}
+    if kind == "frames":
+        files["frames.py"] = Path(frames.__file__)
     text = "\0".join(file.read_text() for _, file in sorted(files.items()))
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -142,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     proofs["streams"] = {n: found for n, found in proofs["streams"].items() if n in known}
     found = all_proofs(modules, seconds=parsed.seconds, every=parsed.all or bool(names))
-    for kind in ("enables", "pipelines", "datapaths"):
+    for kind in PROOFS[1:]:
         proofs[kind] = {n: one for n, one in proofs[kind].items() if (kind, n) in found}
     for (kind, name), (about, prover) in found.items():
         put(kind, name, digest(*about, kind=kind), prover)
@@ -178,6 +182,8 @@ def all_proofs(
     for module in modules.values():
         if datapath(module):
             proofs["datapaths", module.unit] = (module,), _datapath(module)
+        if is_lane(module):
+            proofs["frames", module.unit] = (module,), _frame(module)
     return proofs
 
 
@@ -221,6 +227,10 @@ def _lemma(module: Module, modules: Mapping[str, Module]) -> Callable[[Path], An
 
 def _pipeline(module: Module, model: Module) -> Callable[[Path], Any]:
     return lambda folder: prove_pipeline(module, model, folder)
+
+
+def _frame(module: Module) -> Callable[[Path], Any]:
+    return lambda folder: prove_frame(module, folder)
 
 
 def _datapath(module: Module) -> Callable[[Path], Any]:

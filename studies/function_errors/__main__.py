@@ -3,9 +3,10 @@
 Every one of the 2^32 arguments goes through the model of each function of these names, or of all;
 ``gelu`` is that of the compact grade, ``gelu_fine`` that of the fine one.
 Errors must stay within the bound, and what else is promised must hold; the first argument where it
-does not ends the sweep of that function, and the program then fails. Results of functions that are
-done go to ``docs/function_errors.json``, and with ``--check`` are compared with what is there.
-A core takes one to four minutes a function. What is interrupted goes on where it was, unless
+does not ends the sweep of that function, and the program then fails. Lanes of ``gen/`` that have
+the function get all arguments too, and must give what the model gives. Results of functions that
+are done go to ``docs/function_errors.json``, and with ``--check`` are compared with what is there.
+A core takes one to five minutes a function. What is interrupted goes on where it was, unless lanes,
 tables or results of the model have changed since then; the next run after the end begins anew.
 """
 
@@ -22,7 +23,8 @@ from typing import Any
 from mxsafe.cli.arguments import parse_positive
 from studies.function_errors import promises, record
 from studies.function_errors.errors import Worst
-from studies.function_errors.models import MODELS
+from studies.function_errors.lanes import Lane, compiled, lanes_of
+from studies.function_errors.models import MODELS, function_of
 from studies.function_errors.record import RESULTS, State
 from studies.function_errors.sweep import FIELDS, Found, examine, sample
 from studies.prose import parser_of
@@ -81,6 +83,7 @@ class Sweep:
             for name in names
         }
         self._worst: dict[str, Worst] = {}
+        self._lanes: dict[str, list[Lane]] = {}
         self.failed: dict[str, str] = {}
         self._all = sum(len(each) for each in self._left.values())
         self._start = self._told = self._written = time.monotonic()
@@ -95,7 +98,8 @@ class Sweep:
                 running: dict[Future[Found], _Task] = {}
                 for name, field in tasks:
                     known = self._worst[name]
-                    running[pool.submit(examine, name, field, known)] = name, field
+                    job = pool.submit(examine, name, field, known, self._lanes[name])
+                    running[job] = name, field
                     # Few are in flight, so that each knows the largest error before it.
                     while len(running) > processes:
                         self._collect(running)
@@ -108,6 +112,9 @@ class Sweep:
         for name, fields in self._left.items():
             if not fields:
                 continue
+            self._lanes[name] = [compiled(lane, function_of(name)) for lane in lanes_of(name)]
+            for lane in self._lanes[name]:
+                print(f"{name}: beside the model {lane.name} gets all arguments", flush=True)
             self._worst[name] = sample(name)
             if name in self._state.found:
                 self._worst[name] = self._worst[name].over(self._state.found[name].worst)
@@ -171,7 +178,7 @@ def _different(name: str, found: Mapping[str, Any]) -> bool:
 def _everything(state: State, names: Sequence[str], processes: int, *, check: bool) -> int:
     """Sweep all arguments, and publish what comes out, or compare it with what is published."""
     for name in state.stale:
-        print(f"{name}: tables or model have changed, {state.path} is not used")
+        print(f"{name}: tables, model or lanes have changed, {state.path} is not used")
     for name in (name for name in names if name in state.done):
         print(f"{name}: goes on, {len(state.done[name])} of {FIELDS} exponents were done")
     sweep = Sweep(state, names)

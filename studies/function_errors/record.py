@@ -14,8 +14,10 @@ from mxsafe.atomic import write_atomically
 from mxsafe.tables import activation
 from studies import pages
 from studies.function_errors.errors import BOUNDS, Worst
+from studies.function_errors.lanes import lanes_of, sweeps_of, verilog
 from studies.function_errors.models import MODELS, function_of, grade_of
 from studies.function_errors.sweep import FIELDS, Found
+from verif.support.manifest import Module
 
 RESULTS = pages.DOCS / "function_errors.json"
 """The published results."""
@@ -66,7 +68,7 @@ class State:
     fingerprints : Mapping
         Of the functions as they are now.
     stale : list of str
-        Functions of the file which have changed since then: that is left out.
+        Functions of the file which have changed since then, or their lanes: that is left out.
     """
 
     path: Path
@@ -89,7 +91,8 @@ class State:
             return state
         try:
             for name, each in json.loads(path.read_text()).items():
-                if state.fingerprints.get(name) != each["fingerprint"]:
+                known = {"fingerprint": state.fingerprints.get(name), "lanes": _lanes(name)}
+                if known != {key: each[key] for key in known}:
                     state.stale.append(name)
                     continue
                 state.done[name], state.found[name] = set(map(int, each["fields"])), _found(each)
@@ -134,6 +137,11 @@ def _found(each: Mapping[str, Any]) -> Found:
     return Found(worst, int(each["arguments"]), int(each["references"]), float(each["seconds"]))
 
 
+def _lanes(name: str) -> dict[str, str]:
+    """Lanes of a function as they are now, and digests of their Verilog."""
+    return {lane.unit: verilog(lane) for lane in lanes_of(name)}
+
+
 def entry(name: str, found: Found, of: str) -> dict[str, Any]:
     """Return the published entry of a function.
 
@@ -150,6 +158,7 @@ def entry(name: str, found: Found, of: str) -> dict[str, Any]:
         "error": found.worst.error,
         "argument": f"0x{found.worst.word:08x}",
         "arguments": found.arguments,
+        "lanes": _lanes(name),
         "seconds": round(found.seconds, 1),
     }
 
@@ -168,6 +177,16 @@ def published(path: Path = RESULTS) -> dict[str, dict[str, Any]]:
         return {name: dict(each) for name, each in json.loads(path.read_text()).items()}
     except (ValueError, TypeError, AttributeError) as error:
         raise ValueError(f"results must be a file of this program, not {path}") from error
+
+
+def exhausted(lane: Module) -> int:
+    """Arguments of all functions of a lane in the published sweeps; 0 if one is without it.
+
+    A lane counts as it is now.
+    """
+    entries = [published().get(name, {}) for name in sweeps_of(lane)]
+    swept = all(entry.get("lanes", {}).get(lane.unit) == verilog(lane) for entry in entries)
+    return sum(entry["arguments"] for entry in entries) if swept else 0
 
 
 def write_published(entries: Mapping[str, Mapping[str, Any]], path: Path = RESULTS) -> None:

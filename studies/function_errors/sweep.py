@@ -1,8 +1,8 @@
-"""All arguments of one exponent field through a function's model: errors and promises."""
+"""All arguments of one exponent field through a function's model, and through its lanes."""
 
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,7 @@ from studies.function_errors.errors import (
     numbers,
     ranges,
 )
+from studies.function_errors.lanes import Lane
 from studies.function_errors.models import EXACT, MODELS, function_of
 from studies.function_errors.reference import reference
 
@@ -87,8 +88,12 @@ def _results(name: str, words: Words) -> NDArray[np.float32]:
     return MODELS[name](words.view(np.float32))
 
 
-def examine_chunk(name: str, first: int, known: Worst) -> tuple[Words, Found]:
+def examine_chunk(
+    name: str, first: int, known: Worst, lanes: Sequence[Lane] = ()
+) -> tuple[Words, Found]:
     """Results at `_CHUNK` arguments from one on, of the same sign and exponent, and their errors.
+
+    Lanes have to give the same results.
 
     Parameters
     ----------
@@ -108,7 +113,7 @@ def examine_chunk(name: str, first: int, known: Worst) -> tuple[Words, Found]:
     Raises
     ------
     BrokenPromiseError
-        If a promise is broken.
+        If a promise is broken, or a lane gives another result.
     """
     words = _ORDER + np.uint32(first)
     got = _results(name, words)
@@ -127,7 +132,19 @@ def examine_chunk(name: str, first: int, known: Worst) -> tuple[Words, Found]:
             largest = part.max()
             at = some[start:][part == largest].min()
             worst, references = known.over(Worst(float(largest), int(at))), part.size
+    _compare(name, first, bits.T.ravel(), lanes)
     return bits, Found(worst, words.size, references)
+
+
+def _compare(name: str, first: int, right: Words, lanes: Sequence[Lane]) -> None:
+    """Lanes give these words at an argument and those that follow."""
+    for lane in lanes:
+        if (found := lane.first_wrong(first, right)) is not None:
+            word, came = found
+            raise promises.BrokenPromiseError(
+                f"{name}: {lane.name} gives 0x{came:08x} and the model 0x{right[word - first]:08x} "
+                f"at 0x{word:08x}"
+            )
 
 
 def _undecided(name: str, first: int, got: NDArray[np.float32], known: float) -> NDArray[np.int64]:
@@ -177,20 +194,20 @@ def _chunks(field: int) -> Iterator[int]:
     yield from range(field << _MANTISSA_BITS, (field + 1) << _MANTISSA_BITS, _CHUNK)
 
 
-def examine(name: str, field: int, known: Worst) -> Found:
+def examine(name: str, field: int, known: Worst, lanes: Sequence[Lane] = ()) -> Found:
     """All 2^24 arguments of both signs with this exponent field.
 
     Raises
     ------
     BrokenPromiseError
-        If a promise is broken.
+        If a promise is broken, or a lane gives another result than the model.
     """
     start = time.process_time()
     promises.check_special(name)
     found = Found(known)
     for first in _chunks(field):
-        above, of_above = examine_chunk(name, first, found.worst)
-        below, of_below = examine_chunk(name, first | int(_SIGN), of_above.worst)
+        above, of_above = examine_chunk(name, first, found.worst, lanes)
+        below, of_below = examine_chunk(name, first | int(_SIGN), of_above.worst, lanes)
         found += of_above + of_below
         if function_of(name) in promises.ODD and field < FIELDS - 1:
             promises.check_odd(name, _ORDER + np.uint32(first), above, below)

@@ -6,6 +6,7 @@ from typing import Any
 
 from studies.coverage import functional
 from studies.coverage import record as coverage
+from studies.function_errors.record import exhausted
 from studies.mutants import record as mutants
 from studies.pages import DOCS
 from verif.rtl.datapaths import UNDETERMINED, datapath, inside, only_wires, rests_on
@@ -16,8 +17,8 @@ from verif.support.manifest import Module, generated
 DATA = DOCS / "trust.json"
 COMMAND_LINES = "command lines"
 """The group of answers of the command."""
-_WAYS = ("proved", "structure", "simulation")
-_OF_VALUES = ("datapaths", "pipelines")
+_WAYS = ("proved", "exhausted", "structure", "simulation")
+_OF_VALUES = ("datapaths", "pipelines", "frames")
 """Kinds of proofs that are about what a unit computes."""
 _ANSWERS = ("result", "TypeError", "ValueError", "documented", "fault")
 
@@ -67,9 +68,10 @@ def kinds(proofs: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def known(modules: Mapping[str, Module], proofs: Mapping[str, Any]) -> dict[str, str]:
-    """How the function of each module is known: ``proved``, ``structure`` or ``simulation``.
+    """How the function of each module is known: one of `_WAYS`.
 
-    A pipeline that is proved to equal its combinational form is proved if that is. By structure is
+    A pipeline that is proved to equal its combinational form is proved if that is. Exhausted is a
+    lane whose frame is proved and whose functions were swept with it. By structure is
     a module of wires and of modules inside that are known otherwise than by simulation.
     """
     found = dict.fromkeys(modules, "simulation")
@@ -80,11 +82,16 @@ def known(modules: Mapping[str, Module], proofs: Mapping[str, Any]) -> dict[str,
         own += [of_datapaths.get(name)] * (datapath(module) is not None)
         if own and all(one and one["proved"] for one in own):
             found[name] = "proved"
+        frame = proofs["frames"].get(name, {"proved": False})
+        if frame["proved"] and exhausted(module):
+            found[name] = "exhausted"
     changed = True
     while changed:
         changed = False
         for name, module in modules.items():
-            if found[name] == "proved" and any(found[o] != "proved" for o in rests_on(module)):
+            if found[name] == "proved" and any(
+                found[o] not in ("proved", "exhausted") for o in rests_on(module)
+            ):
                 found[name], changed = "simulation", True
     units = {module.name: unit for unit, module in modules.items()}
     changed = True
@@ -109,7 +116,7 @@ def functions(
     rows = {}
     for kind, names in sorted(kinds.items()):
         counts = {way: sum(how[name] == way for name in names) for way in _WAYS}
-        proved = [name for name in names if how[name] == "proved"]
+        proved = [name for name in names if how[name] in ("proved", "exhausted")]
         ones = [
             proofs[part][name] for part in _OF_VALUES for name in proved if name in proofs[part]
         ]

@@ -16,6 +16,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
+from verif.rtl.frames import is_lane, later_operands
 from verif.rtl.pipelines import prove_stillness
 from verif.rtl.stream_rules import ENABLES
 from verif.support.fresh import require_fresh
@@ -33,7 +34,7 @@ _WATCHED_BITS = 32
 _OF_MEMORY = ("known", "word", "shows", "shown")
 """Ports of ``watched_memory``, as ``inside_NAME_NUMBER`` those of the memories of a unit."""
 _SECONDS = 300
-"""That a method may take."""
+"""That a method may take, if nothing else is said."""
 _MODULE = re.compile(r"^module (\w+).*?^endmodule$\n?", re.MULTILINE | re.DOTALL)
 _ASSIGNED = re.compile(r"^  assign .+? = (.+?);$", re.MULTILINE | re.DOTALL)
 _WIRE = re.compile(r"\\\S+ |[A-Za-z_][\w$]*|\d+'[bdh][0-9a-f]+|\d+|[\[\]{}:,\s]")
@@ -69,6 +70,9 @@ class Datapath:
         Operands that come so many cycles after the others.
     words : str
         Parameter in Verilog, of a unit that moves words whole: their width, which is 1 in a proof.
+    variants : int
+        What stands for parts does so in several ways, and the proof holds in each: ``VARIANT`` of
+        the specification says in which.
     """
 
     specification: str
@@ -79,6 +83,7 @@ class Datapath:
     parts: Mapping[str, str] = field(default_factory=dict)
     late: Mapping[str, int] = field(default_factory=dict)
     words: str = ""
+    variants: int = 1
 
 
 UNDETERMINED = {
@@ -139,6 +144,23 @@ def _paired_dot(lanes: int, bits: int) -> Datapath:
     return replace(_dot(lanes, {}, {}, PARTS=1, BITS=bits), significands=3)
 
 
+def _lanes(lane: str, code: int, *, chosen: int = 1, operands: int = 2) -> Datapath:
+    """Lanes side by side, with so many bits of a code, and of what is chosen by it."""
+    part = f"lane_operand #(.CHOSEN({chosen}), .CODE({code}))"
+    parameters = {"COUNT": "width", "CHOSEN": chosen, "CODE": code}
+    return Datapath("activation", parameters, parts={lane: part}, variants=operands)
+
+
+def _stream(lanes: str, width: int, code: int) -> Datapath:
+    """Lanes of functions, so many with so many bits of a code, between streams."""
+    part = f"lanes_operand #(.COUNT({width}), .CODE({code}))"
+    parameters = {"COUNT": width, "CODE": code, "LATENCY": "latency"}
+    return Datapath("function_stream", parameters, steps=True, parts={lanes: part}, variants=2)
+
+
+_POWERS = "exp_sigmoid_reciprocal_rsqrt"
+_WITH_DERIVATIVES = "relu_relud_gelu_silu_tanh_gelud_silud_tanhd"
+_CURVES = "relu_gelu_silu_tanh_lane_pipeline"
 DATAPATHS = {
     "full_adders*": Datapath("full_adders", {"BITS": "bits"}),
     "largest_exponent*": Datapath("largest_exponent", {"COUNT": "count", "BITS": "bits"}),
@@ -279,6 +301,17 @@ DATAPATHS = {
     ),
     "operand_buffer*_fpga": Datapath("operand_buffer", {**_OPERANDS, "HELD": 1}, steps=True),
     "operand_buffer*": Datapath("operand_buffer", _OPERANDS, steps=True),
+    "activation_stream": _stream("activation", 16, 2),
+    "activation_stream_width8": _stream("activation_width8", 8, 2),
+    "activation_stream_width1_pipeline6": _stream("activation_width1_pipeline6", 1, 2),
+    "every_function_stream": _stream("every_function", 16, 4),
+    f"{_POWERS}_stream_width4": _stream(f"{_POWERS}_width4", 4, 2),
+    f"{_WITH_DERIVATIVES}_stream": _stream(_WITH_DERIVATIVES, 16, 3),
+    "activation_width1_pipeline6": _lanes(f"{_CURVES}6", 2),
+    "activation*": _lanes(f"{_CURVES}3", 2, chosen=4),
+    "every_function": _lanes("function_lane_pipeline8", 4, operands=3),
+    f"{_POWERS}_width4": _lanes(f"{_POWERS}_lane_pipeline8", 2, operands=3),
+    _WITH_DERIVATIVES: _lanes(f"{_WITH_DERIVATIVES}_lane_pipeline3", 3, chosen=8),
     "vector_buffer_columns8_banks2_bank_depth256": Datapath("vector_buffer", _BANKS, steps=True),
 }
 """By patterns of units, of which the first one counts."""
@@ -354,16 +387,27 @@ def _in_place(part: Module, specification: str) -> str:
     ports = part.ports.values()
     (result,) = (port for port in ports if port.direction == "output")
     declared = ", ".join(f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports)
-    stages = [f"result_{stage}" for stage in range(part.latency + 1)]
-    known = _ports(specification.split()[0])
-    connected = ", ".join(f".{name}({name})" for name in part.ports if name in known)
+    known = [name for name in part.ports if name in _ports(specification.split()[0])]
+    late = later_operands(part) if is_lane(part) else {}
+    waits = max(late.values(), default=0)
     enables = [name for name in ENABLES if name in part.ports]
     moves = [*enables[-1:] * (part.latency - 1), *enables[:1]]  # the last register has the first
+    chains = {name: [name] for name in known}
+    for name in chains.keys() - late.keys():
+        chains[name] += [f"{name}_{stage}" for stage in range(1, waits + 1)]
+    stages = [f"result_{stage}" for stage in range(part.latency + 1 - waits)]
+    kept = "".join(
+        f"  reg [{part.ports[name].width - 1}:0] {stage};\n"
+        for name, chain in chains.items()
+        for stage in chain[1:]
+    ) + "".join(f"  reg [{result.width - 1}:0] {stage};\n" for stage in stages[1:])
+    pairs = [(chain, moves) for chain in chains.values()] + [(stages, moves[waits:])]
     moved = "".join(
         f"  always @(posedge clk) if ({enable}) {after} <= {before};\n"
-        for (before, after), enable in zip(pairwise(stages), moves[: part.latency], strict=True)
+        for chain, enabled in pairs
+        for (before, after), enable in zip(pairwise(chain), enabled, strict=False)
     )
-    kept = "".join(f"  reg [{result.width - 1}:0] {stage};\n" for stage in stages[1:])
+    connected = ", ".join(f".{name}({chain[-1]})" for name, chain in chains.items())
     return (
         f"module {part.name}({declared});\n"
         f"  wire [{result.width - 1}:0] {stages[0]};\n{kept}"
@@ -372,10 +416,20 @@ def _in_place(part: Module, specification: str) -> str:
     )
 
 
-def claim(module: Module) -> str:
-    """Verilog of a module, of its specification, and of ``monitor``, 1 where they differ."""
+def claims(module: Module) -> list[str]:
+    """Verilog of a module, of its specification, and of ``monitor``, 1 where they differ.
+
+    One for each variant of what stands for parts.
+    """
     path = datapath(module)
     assert path is not None, f"{module.name} has no specification"
+    text = _claim(module, path)
+    if path.variants == 1:
+        return [text]
+    return [f"`define VARIANT {variant}\n{text}" for variant in range(path.variants)]
+
+
+def _claim(module: Module, path: Datapath) -> str:
     if path.words:
         module = _with_bits_of_words(module, path.words)
     names = [f"{path.specification}_specification", *["mxsf_operands"] * bool(path.codes)]
@@ -470,7 +524,13 @@ def _with_register(text: str, memory: re.Match[str]) -> str:
     )
 
 
-def prove_datapath(module: Module, folder: Path, *, change: tuple[str, str] | None = None) -> None:
+def prove_datapath(
+    module: Module,
+    folder: Path,
+    *,
+    change: tuple[str, str] | None = None,
+    seconds: int = _SECONDS,
+) -> None:
     """Prove that a module computes what its specification says, so many cycles after its operands.
 
     Its enable is high, its registers may hold anything before, and it may get anything after. While
@@ -481,15 +541,21 @@ def prove_datapath(module: Module, folder: Path, *, change: tuple[str, str] | No
     ----------
     change : tuple of str, optional
         A text of the module's Verilog and what takes its place: the proof has to fail.
+    seconds : int
+        That a method may take, of a specification that has `steps`.
     """
-    text = claim(module)
-    if change is not None:
-        right, wrong = change
-        assert text.count(right) == 1, f"{module.name} no longer holds {right!r} once"
-        text = text.replace(right, wrong)
+    for variant, text in enumerate(claims(module)):
+        if change is not None:
+            right, wrong = change
+            assert text.count(right) == 1, f"{module.name} no longer holds {right!r} once"
+            text = text.replace(right, wrong)
+        _prove(module, text, folder / str(variant), seconds)
+
+
+def _prove(module: Module, text: str, folder: Path, seconds: int) -> None:
     path = datapath(module)
     if path is not None and path.steps:
-        never(folder, text, "monitor", seconds=_SECONDS, first=INDUCTION)
+        never(folder, text, "monitor", seconds=seconds, first=INDUCTION)
         return
     never_at(folder, text, "monitor", clock=module.latency)
     if any(name in module.ports for name in ENABLES):
@@ -521,7 +587,8 @@ def _with(values: Mapping[str, str | int]) -> str:
 def _parameters(module: Module, path: Datapath) -> dict[str, str | int]:
     """Values of the specification's parameters."""
     given = path.parameters.items()
-    values = {key: module.parameters[of] if isinstance(of, str) else of for key, of in given}
+    known = {**module.parameters, "latency": module.latency}
+    values = {key: known[of] if isinstance(of, str) else of for key, of in given}
     return {key: int(value) for key, value in values.items()}
 
 

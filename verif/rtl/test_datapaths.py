@@ -215,6 +215,14 @@ WRONG = {
         r"assign first_is_negative = partial_sum[31] & \$first_is_negative$any ;",
         "assign first_is_negative = partial_sum[31];",
     ),
+    "activation_width8": (
+        "assign is_gelu = code == 2'h1;",
+        "assign is_gelu = code == 2'h1 | code == 2'h3;",
+    ),
+    "activation_stream_width1_pipeline6": (
+        ".code(s_axis_tuser),",
+        ".code({ s_axis_tuser[1], s_axis_tuser[0] & ~s_axis_tlast }),",
+    ),
     "safe_mac": (
         "else if (en) pack_zero_sign <= zero_sign;",
         "else if (en) pack_zero_sign <= 1'h0;",

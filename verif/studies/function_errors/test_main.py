@@ -1,5 +1,6 @@
 """The program: what it refuses, how it goes on, and when it fails."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from studies.function_errors import __main__ as program
 from studies.function_errors import record
 from studies.function_errors.__main__ import main
 from studies.function_errors.errors import Worst
+from studies.function_errors.lanes import Lane
 from studies.function_errors.models import MODELS
 from studies.function_errors.promises import BrokenPromiseError
 from studies.function_errors.sweep import FIELDS, Found
@@ -25,9 +27,10 @@ class _Examined:
         self.stop_after = 10**6
         self.broken: dict[tuple[str, int], Found | BrokenPromiseError] = {}
 
-    def __call__(self, name: str, field: int, known: Worst) -> Found:
+    def __call__(self, name: str, field: int, known: Worst, lanes: Sequence[Lane]) -> Found:
         if len(self.asked) >= self.stop_after:
             raise KeyboardInterrupt
+        assert not lanes
         self.asked.append((name, field))
         found = self.broken.get((name, field))
         if isinstance(found, BrokenPromiseError):
@@ -41,6 +44,7 @@ def examined(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> _Examined:
     """Nothing is swept; threads stand for processes; published results are elsewhere."""
     fake = _Examined()
     monkeypatch.setattr(program, "examine", fake)
+    monkeypatch.setattr(program, "lanes_of", lambda name: [])  # none has to be compiled
     monkeypatch.setattr(program, "sample", lambda name: Worst(0.25, 1))
     results = tmp_path / "results.json"
     monkeypatch.setattr(program, "RESULTS", results)

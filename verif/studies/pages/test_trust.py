@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 from studies import proofs
-from studies.pages import DOCS
+from studies.function_errors.record import exhausted
+from studies.pages import DOCS, trust
 from studies.pages.trust import DATA, known
 from verif.rtl.datapaths import UNDETERMINED, datapath
+from verif.rtl.frames import is_lane, lane_of
 from verif.rtl.pipelines import PIPELINES
 from verif.rtl.stream_claims import ALSO
 from verif.support.manifest import Module
@@ -34,16 +36,22 @@ def test_units_of_every_kind_are_proved(modules: dict[str, Module]) -> None:
     inside = {name for entry in found["streams"].values() for name in entry.get("inside", ())}
     assert set(found["enables"]) == inside
     assert set(found["pipelines"]) == set(PIPELINES)
+    assert set(found["frames"]) == {name for name in modules if is_lane(modules[name])}
     assert set(found["datapaths"]) == {name for name in modules if datapath(modules[name])}
     assert all(entry["proved"] for kind in found.values() for entry in kind.values())
 
 
-def test_what_is_known_follows_from_proofs(modules: dict[str, Module]) -> None:
+def test_what_is_known_follows_from_proofs(
+    modules: dict[str, Module], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust, "exhausted", lambda lane: lane.parameters["grade"] == "compact")
     proofs = json.loads(DATA.read_text())["proofs"]
     how = known(modules, proofs)
     assert how["relu"] == "proved"
     assert how["relu_stream"] == "structure"
     assert how["mxsf_pu"] == "simulation"
+    lane = "function_lane_pipeline8"
+    assert how[lane] == "exhausted"
     adder = "float32_adder"
     pipelined = [name for name, model in PIPELINES.items() if model == adder]
     assert {how[name] for name in pipelined} == {"proved"}
@@ -51,8 +59,9 @@ def test_what_is_known_follows_from_proofs(modules: dict[str, Module]) -> None:
     scaler, multiplier = "scaler_width16_quantum_exponentm14", "bf16_multiplier"
     assert how[multiplier] == "proved"
     wrong["datapaths"] |= {name: {"proved": False} for name in ("relu", scaler)}
+    wrong["frames"] = {lane: {"proved": False}}
     how = known(modules, wrong)
-    unknown = (adder, *pipelined, "relu", "relu_stream", scaler, multiplier)
+    unknown = (adder, *pipelined, "relu", "relu_stream", scaler, multiplier, lane)
     assert {how[name] for name in unknown} == {"simulation"}
 
 
@@ -83,6 +92,12 @@ def test_names_without_a_proof_are_refused(capsys: pytest.CaptureFixture[str]) -
 
 
 @pytest.mark.full
+def test_lanes_were_swept_as_they_are(modules: dict[str, Module]) -> None:
+    for lane in filter(is_lane, modules.values()):
+        assert exhausted(lane) == len(lane_of(lane).names) << 32, "run `make prove`"
+
+
+@pytest.mark.full
 def test_proofs_are_of_this_verilog(modules: dict[str, Module]) -> None:
     found = json.loads(DATA.read_text())["proofs"]
     for kind in ("streams", "enables"):
@@ -93,6 +108,9 @@ def test_proofs_are_of_this_verilog(modules: dict[str, Module]) -> None:
     assert all(entry["taken"] > 2 for entry in found["streams"].values())
     for name, entry in found["datapaths"].items():
         digest = proofs.digest(modules[name], kind="datapaths")
+        assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"
+    for name, entry in found["frames"].items():
+        digest = proofs.digest(modules[name], kind="frames")
         assert entry["digest"] == digest, f"{name} has changed: run `python -m studies.proofs`"
     for name, entry in found["pipelines"].items():
         digest = proofs.digest(modules[name], modules[PIPELINES[name]])
