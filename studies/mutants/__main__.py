@@ -77,9 +77,9 @@ def _parser() -> argparse.ArgumentParser:
         help="record these files alone, and take them and what there is",
     )
     parser.add_argument(
-        "--no-benches",
+        "--quick",
         action="store_true",
-        help="leave mutants for later that the tests themselves have to be run for",
+        help="replay first rows alone and run no tests; what is left is for later",
     )
     parser.add_argument(
         "--reasons",
@@ -131,7 +131,7 @@ def _try(
         count=record.COUNT,
         seed=record.SEED,
         beside=beside,
-        benches=not options.no_benches,
+        quick=options.quick,
         thorough=options.reasons,
         proved=proved,
         killed=[number for number in numbers if number not in proved + left],

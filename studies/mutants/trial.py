@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,8 @@ from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutant, Mutants, mutate
 from studies.mutants.reasons import reason
 from studies.mutants.replay import build, replay
+from verif.rtl.datapaths import datapath, prove_datapath
+from verif.rtl.frames import is_lane
 from verif.rtl.pipelines import PIPELINES
 from verif.support.manifest import Module
 
@@ -83,14 +85,31 @@ def tried_in(module: Module, designs: Sequence[Design]) -> list[Design]:
 
 
 def proofs_of(module: Module) -> list[str]:
-    """Tests that prove something of a module's Verilog: those of its unit, and of pipelines."""
+    """Tests that prove something of a module's Verilog: those of its unit, and of its function.
+
+    Left out is what a specification says alone, of one that `is_specified`.
+    """
     tests = own_tests(module)
     names = [] if tests is None else _functions(tests)
     found = [f"{tests}::{name}" for name in names if name.endswith("_proved")]
     found = [name for name in found if "_wrong_" not in name]
-    if module.unit in PIPELINES:
-        found.append(f"{_TESTS / 'test_proofs.py'}::test_pipelines_are_proved[{module.unit}]")
-    return found
+    kinds = {
+        "pipelines": module.unit in PIPELINES,
+        "datapaths": datapath(module) is not None and not is_specified(module),
+        "frames": is_lane(module),
+    }
+    page = f"{_TESTS / 'test_proofs.py'}::test_all_of_the_page_is_proved"
+    return found + [f"{page}[{kind}-{module.unit}]" for kind, there in kinds.items() if there]
+
+
+def is_specified(module: Module) -> bool:
+    """Whether a module that is proved to keep its specification can be told from no other one.
+
+    Where a specification has no registers but the module has, the proof is about no reset. One of
+    words is about a module with parameters, which has no mutants.
+    """
+    path = datapath(module)
+    return path is not None and not path.words and (path.steps or module.latency == 0)
 
 
 def _functions(file: Path) -> list[str]:
@@ -106,7 +125,7 @@ def put_to_trial(
     *,
     count: int,
     seed: int,
-    benches: bool,
+    quick: bool,
     beside: Mapping[str, Sequence[Module]] | None = None,
     proved: Collection[int] = (),
     killed: Collection[int] = (),
@@ -127,8 +146,8 @@ def put_to_trial(
         See `mutate`.
     beside : Mapping of str to sequence of Module, optional
         By name of a design, modules in it that have mutants in the same build: it is built once.
-    benches : bool
-        Put those to the benches that differ in handshakes alone; else they are left for `LATER`.
+    quick : bool
+        Replay first rows alone in large designs, and run no tests. What is left is for `LATER`.
     proved : collection of int
         Mutants that are known to be equivalent.
     killed : collection of int
@@ -156,7 +175,7 @@ def put_to_trial(
         own,
         excused=excused,
         killed=killed,
-        benches=benches,
+        quick=quick,
         most_rows=most_rows,
         is_first=alive is None,
     )
@@ -202,19 +221,17 @@ class _Trial:
         *,
         excused: Collection[int],
         killed: Collection[int],
-        benches: bool,
+        quick: bool,
         most_rows: int,
         is_first: bool,
     ) -> None:
         self.fates: dict[int, str] = {}
         self._module, self._mutants, self._folder = module, mutants, folder
         self._excused, self._killed = set(excused), set(killed)
-        self._benches, self._most_rows, self._is_first = benches, most_rows, is_first
+        self._quick, self._most_rows, self._is_first = quick, most_rows, is_first
         self._tests: dict[int, list[_Bench]] = {}
         self._proofs = _Proofs(module, mutants, folder)
-        self._refutations = _Refutations(
-            module, mutants, folder, proofs_of(module) if benches else []
-        )
+        self._claims = _Claims(module, mutants, folder)
 
     @property
     def left(self) -> list[int]:
@@ -237,9 +254,11 @@ class _Trial:
         """
         program = build(several, design, place)
         is_large = design.size > _SOON_BUILT
-        before_proofs = _FIRST_ROWS if design.runs_programs or is_large else self._most_rows
-        for most in (_FIRST_ROWS, self._most_rows):
-            if self._benches and design.runs_programs and most == self._most_rows:
+        is_long = design.runs_programs or is_large
+        before_proofs = _FIRST_ROWS if is_long else self._most_rows
+        rounds = (_FIRST_ROWS, self._most_rows)
+        for most in rounds[:1] if self._quick and is_long else rounds:
+            if design.runs_programs and most == self._most_rows:
                 self._put_to_benches(sorted(self._tests.keys() - self.fates.keys() - self._excused))
             left = [number for number in wanted if number not in self.fates]
             if not left:
@@ -258,9 +277,9 @@ class _Trial:
             for number, where in seen.other.items():
                 benches_of = self._tests.setdefault(number, [])
                 benches_of += [_Bench(test, place, is_large) for test in where]
-            if self._is_first and proves and most == before_proofs:
+            if proves and most == before_proofs:
                 self._prove(left)
-            if self._benches and seen.other:
+            if seen.other and not self._quick:
                 _choose(several, place)
 
     def _put_to_benches(self, numbers: Sequence[int]) -> None:
@@ -269,7 +288,17 @@ class _Trial:
                 self.fates[number] = KILLED
 
     def _prove(self, numbers: Sequence[int]) -> None:
-        """Prove those equivalent that are not put to benches, excused, or killed before."""
+        """Fates by the specification, where there is one.
+
+        Else, in a first trial, those are proved equivalent that are not put to benches, excused, or
+        killed before.
+        """
+        if is_specified(self._module):
+            left = [number for number in numbers if number not in self.fates]
+            found = {number: self._claims.fate(number) for number in left}
+            self.fates |= {number: fate for number, fate in found.items() if fate}
+        if not self._is_first:
+            return
         others = self.fates.keys() | self._tests.keys() | self._excused | self._killed
         for number in numbers:
             if number not in others and self._proofs.succeed(number):
@@ -283,17 +312,17 @@ class _Trial:
     def _last_fate(self, number: int) -> str:
         if number in self._excused:
             return ALIVE
-        if number in self._tests:
-            if not self._benches:
-                return LATER
-            if _killed_by_benches(self._mutants, number, self._tests[number]):
-                return KILLED
+        if self._quick:
+            untold = number not in self._tests and self._proofs.succeed(number)
+            return EQUIVALENT if untold else LATER
+        if number in self._tests and _killed_by_benches(self._mutants, number, self._tests[number]):
+            return KILLED
         # Those killed once are refuted once more, so that a proof of equivalence would fail.
-        if number in self._killed and self._refutations.succeed(number):
+        if number in self._killed and self._claims.fate(number) == KILLED:
             return KILLED
         if self._proofs.succeed(number):
             return EQUIVALENT
-        return KILLED if self._refutations.succeed(number) else ALIVE
+        return self._claims.fate(number) or ALIVE
 
 
 def _described(mutant: Mutant) -> dict[str, Any]:
@@ -339,41 +368,65 @@ class _Proofs:
         return bool(proved)
 
 
-class _Refutations:
-    """Proofs of the tests of a module's unit, with a mutant in its place.
+class _Claims:
+    """What tests prove of a module, with a mutant in its place.
 
-    One that has no time left refutes nothing.
+    A proof that has no time left says nothing.
     """
 
-    def __init__(
-        self, module: Module, mutants: Mutants, folder: Path, tests: Sequence[str]
-    ) -> None:
-        self._module, self._mutants, self._tests = module, mutants, tests
+    def __init__(self, module: Module, mutants: Mutants, folder: Path) -> None:
+        self._module, self._mutants, self._tests = module, mutants, proofs_of(module)
         self._alone = folder / "alone"
-        self._pass_without = False
-        self._known: dict[int, bool] = {}
+        self._hold_without = False
+        self._known: dict[int, str | None] = {}
 
-    def succeed(self, number: int) -> bool:
-        """Whether a proof fails with a mutant; all succeed without one."""
-        if not self._tests:
-            return False
+    def fate(self, number: int) -> str | None:
+        """`KILLED` if a proof fails with a mutant, while all succeed without one.
+
+        `EQUIVALENT` if it keeps to a specification, and that says what the module does.
+        """
         if number not in self._known:
-            code, output = self._try(number)
-            found = code == 1 and _REFUTED in output
-            if found and not self._pass_without:
-                assert self._try(0)[0] == 0, f"{self._tests} fail without a mutant"
-                self._pass_without = True
-            self._known[number] = found
+            self._known[number] = self._by_specification(number) or self._by_tests(number)
         return self._known[number]
 
+    def _by_specification(self, number: int) -> str | None:
+        # Proofs know no other edge of the clock.
+        if not is_specified(self._module) or self._mutants.mutants[number - 1].of_clock:
+            return None
+        file = self._written(number)
+        sources = (file if one.name == file.name else one for one in self._module.sources)
+        try:
+            unit = replace(self._module, sources=tuple(sources))
+            prove_datapath(unit, self._alone / "proof", seconds=round(_PROOF_SECONDS))
+        except AssertionError as error:
+            return KILLED if _REFUTED in str(error) else None
+        return EQUIVALENT
+
+    def _by_tests(self, number: int) -> str | None:
+        if not self._tests:
+            return None
+        code, output = self._try(number)
+        if code == 0 or _REFUTED not in output:
+            return None
+        if not self._hold_without:
+            assert self._try(0)[0] == 0, f"{self._tests} fail without a mutant"
+            self._hold_without = True
+        return KILLED
+
     def _try(self, number: int) -> tuple[int, str]:
+        self._written(number)
+        return _run(["--full", *self._tests], {"MXSAFE_PROVED": str(self._alone.absolute())})
+
+    def _written(self, number: int) -> Path:
+        """The module's file with a mutant, alone in a folder."""
         self._alone.mkdir(parents=True, exist_ok=True)
         # Tests find a unit's modules by what the heads of files say.
         lines = self._module.sources[0].read_text().splitlines(keepends=True)
         head = "".join(takewhile(lambda line: line.startswith("//"), lines))
         text = head + self._mutants.alone(number)
-        (self._alone / f"{self._module.name}.v").write_text(text)
-        return _run(["--full", *self._tests], {"MXSAFE_PROVED": str(self._alone.absolute())})
+        file = self._alone / f"{self._module.name}.v"
+        file.write_text(text)
+        return file
 
 
 class _Bench(NamedTuple):

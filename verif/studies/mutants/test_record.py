@@ -79,7 +79,7 @@ def test_page_of_results() -> None:
     assert "**92.9 %** of 2 modules' mutants: 58 mutants, 52 killed, 2 equivalent, 4 alive." in page
     assert "| `one` | 29 | 26 | 1 | 2 | 92.9 % | `unit` |" in page
     assert "| `one` | inv | `a[1]` | 7 |" in page
-    assert "2 mutants differ in handshakes first" in page
+    assert "2 mutants that quick trials leave" in page
     assert "4 seconds of a processor a module, the mean of 2" in page
     assert "No test simulates these as they are in `gen/`" in page
     assert "1 in all: `third`." in page

@@ -115,7 +115,7 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module, design, _ = _recorded(tmp_path, monkeypatch, "icarus", 2000)
     (run,) = design.runs
     found = trial.put_to_trial(
-        module, [design], tmp_path / "lockstep", count=24, seed=1, benches=False
+        module, [design], tmp_path / "lockstep", count=24, seed=1, quick=True
     )
     assert found is not None
     assert found["killed"] == 24
@@ -127,16 +127,14 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         design.pins,
         (Run(run.pins, "test", in_lockstep=False, in_beats=False, watched=()),),
     )
-    loose = trial.put_to_trial(
-        module, [stream], tmp_path / "stream", count=24, seed=1, benches=False
-    )
+    loose = trial.put_to_trial(module, [stream], tmp_path / "stream", count=24, seed=1, quick=True)
     assert loose is not None
     assert len(loose["later"]) > 0
     assert found["killed"] >= loose["killed"] + len(loose["later"])
     monkeypatch.setattr(trial, "reason", lambda *_: "nobody sees it")
     monkeypatch.setattr(trial, "is_equivalent", lambda *_, **__: pytest.fail("a proof"))
     excused = trial.put_to_trial(
-        module, [stream], tmp_path / "excused", count=24, seed=1, benches=True
+        module, [stream], tmp_path / "excused", count=24, seed=1, quick=False
     )
     assert excused is not None
     assert (excused["killed"], excused["later"]) == (loose["killed"], [])
@@ -159,6 +157,9 @@ _ORDERS = {
     ),
     "alive": ({"alive": [1]}, [*_ROWS, *_ROWS, "a proof", "a refutation"]),
     "excused": ({"excused": True}, ["first rows"]),
+    "specified": ({"specified": True}, [*_ROWS, "a specification"]),
+    "quick": ({"quick": True}, [*_ROWS, "a proof", *_ROWS]),
+    "quick_large": ({"quick": True, "size": 10**6}, ["first rows", "a proof", "first rows"]),
     "proved": ({"proved": [1]}, []),
 }
 
@@ -172,7 +173,7 @@ def test_order_of_a_trial(
     options: dict[str, Any] = dict(known)
     size, waits = options.pop("size", 1), options.pop("waits", False)
     excused, programs = options.pop("excused", False), options.pop("programs", False)
-    refutes = options.pop("refutes", False)
+    refutes, specified = options.pop("refutes", False), options.pop("specified", False)
     mutant = Mutant(1, "inv", "a[0]", 1, of_clock=False, is_idle=False)
     run = Run(tmp_path / "pins", "test", in_lockstep=True, in_beats=False, watched=())
     design = Design("top", (), size, Pins(()), (run,))
@@ -204,6 +205,8 @@ def test_order_of_a_trial(
         "_killed_by_benches": failing("a bench"),
         "is_equivalent": failing("a proof"),
         "proofs_of": lambda _: ["test"],
+        "is_specified": lambda _: specified,
+        "prove_datapath": lambda *_, **__: steps.append("a specification"),
         "_run": proved,
         "reason": lambda *_: "nobody sees it" if excused else "",
     }.items():
@@ -214,17 +217,17 @@ def test_order_of_a_trial(
         tmp_path,
         count=1,
         seed=1,
-        benches=True,
         most_rows=10**6,
-        **options,
+        **{"quick": False, **options},
     )
     assert found is not None
     assert steps == expected
-    fate = {"proved": "equivalent", "refuted": "killed"}.get(case, "alive")
+    fates = {"proved": "equivalent", "refuted": "killed", "specified": "equivalent"}
+    fate = "later" if known.get("quick") else fates.get(case, "alive")
     assert found[fate] == 1 if fate == "killed" else len(found[fate]) == 1
 
 
-def test_refutations(
+def test_claims(
     tmp_path: Path, modules: dict[str, Module], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A proof that fails kills a mutant, if it succeeds without one; each is tried once."""
@@ -246,14 +249,60 @@ def test_refutations(
         return says[tried[-1]]
 
     monkeypatch.setattr(trial, "_run", proved)
-    refutations = trial._Refutations(module, mutants, tmp_path, ["test"])
+    monkeypatch.setattr(trial, "is_specified", lambda _: False)
+    monkeypatch.setattr(trial, "proofs_of", lambda _: ["test"])
+    claims = trial._Claims(module, mutants, tmp_path)
     for _ in range(2):
-        assert [refutations.succeed(number) for number in (1, 2, 3)] == [True, False, False]
+        assert [claims.fate(number) for number in (1, 2, 3)] == ["killed", None, None]
     assert tried == [found, without, none, endless]
     says[without] = says[endless]
     with pytest.raises(AssertionError, match="fail without a mutant"):
-        trial._Refutations(module, mutants, tmp_path, ["test"]).succeed(1)
-    assert not trial._Refutations(module, mutants, tmp_path, []).succeed(1)
+        trial._Claims(module, mutants, tmp_path).fate(1)
+    monkeypatch.setattr(trial, "proofs_of", lambda _: [])
+    assert trial._Claims(module, mutants, tmp_path).fate(1) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "fate"), [("", "equivalent"), ("proof did fail: y", "killed"), ("no end", None)]
+)
+def test_specifications_tell_mutants(
+    error: str,
+    fate: str | None,
+    tmp_path: Path,
+    modules: dict[str, Module],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """But none that are of the clock."""
+    some = [Mutant(1, "inv", "a[0]", 1, of_clock=of, is_idle=False) for of in (False, True)]
+    mutants = Mutants("mxsf_decoder", tuple(some), "wire [1:0] mutant;")
+
+    def proved(module: Module, _: Path, *, seconds: int) -> None:
+        assert seconds > 0
+        assert module.sources[0].read_text().endswith(mutants.alone(1))
+        if error:
+            raise AssertionError(error)
+
+    monkeypatch.setattr(trial, "prove_datapath", proved)
+    monkeypatch.setattr(trial, "proofs_of", lambda _: [])
+    claims = trial._Claims(modules["mxsf_decoder"], mutants, tmp_path)
+    assert [claims.fate(number) for number in (1, 2)] == [fate, None]
+
+
+def test_what_is_proved_of_modules(modules: dict[str, Module]) -> None:
+    """There are tests of these names, and a proof without a reset does not tell all."""
+    page = trial._TESTS / "test_proofs.py"
+    assert "\ndef test_all_of_the_page_is_proved(" in page.read_text()
+    for name, kind in [
+        ("float32_adder_fpga", "pipelines"),
+        ("safe_mac", "datapaths"),
+        ("function_lane_pipeline8", "frames"),
+    ]:
+        assert f"{page}::test_all_of_the_page_is_proved[{kind}-{name}]" in trial.proofs_of(
+            modules[name]
+        )
+    specified = {name for name, module in modules.items() if trial.is_specified(module)}
+    assert {"relu", "tag_queue"} <= specified
+    assert not {"safe_mac", "mxsf_pu", "function_lane_pipeline8", "beat_memory"} & specified
 
 
 @pytest.mark.full
@@ -381,7 +430,7 @@ def test_modules_of_gen_are_tried(name: str, tmp_path: Path, modules: dict[str, 
         tmp_path / "work",
         count=record.COUNT,
         seed=record.SEED,
-        benches=True,
+        quick=False,
     )
     assert found is not None
     assert json.loads(json.dumps(found)) == found
