@@ -287,6 +287,9 @@ DATAPATHS = {
     "mxsf_operand_packer*": Datapath(
         "operand_packer", {"WIDTH": "width", "GROUPS": "groups", "LANES": "lanes"}, steps=True
     ),
+    "transposer": Datapath("transposer", steps=True),
+    "tile_transposer*": Datapath("tile_transposer", {"ROWS": "rows"}, steps=True),
+    "wide_transposer": Datapath("wide_transposer", {"ROWS": "rows"}, steps=True),
     "beat_reader*512": Datapath("beat_reader", _READER, steps=True),
     "beat_reader*_ahead1": Datapath("beat_reader", _READER, steps=True),
     "beat_reader_depth4096": Datapath("beat_reader", _READER, steps=True),

@@ -170,6 +170,18 @@ WRONG = {
         r"assign \$is_padding$and  = \$is_padding$not  & ends_block;",
         r"assign \$is_padding$and  = \$is_padding$not  & s_axis_tuser;",
     ),
+    "tile_transposer_rows8": (
+        "if (\\$held_square$and ) held_square <= s_payload;",
+        "held_square <= s_payload;",
+    ),
+    "transposer": (
+        r"assign packet_ends = is_padding | \$packet_ends$and ;",
+        r"assign packet_ends = \$packet_ends$and ;",
+    ),
+    "wide_transposer": (
+        "if (\\$word_3$and ) word_3 <= s_payload;",
+        "if (\\$word_3$and ) word_3 <= { s_payload[255:1], s_payload[0] & ~s_payload[9] };",
+    ),
     "beat_reader_beat_bits256_depth512_address_bits15_ahead1": (
         "else has_room <= \\$has_room$sub ;",
         "else has_room <= \\$has_room$sub | m_axis_tready;",
