@@ -295,6 +295,11 @@ DATAPATHS = {
     "beat_reader_depth4096": Datapath("beat_reader", _READER, steps=True),
     "row_replay*_fpga": Datapath("row_replay", {**_REPLAY, "LATER": 1}, steps=True),
     "row_replay*": Datapath("row_replay", _REPLAY, steps=True),
+    "beat_splitter_columns8_parts8_depth128": Datapath("beat_splitter", steps=True),
+    "beat_joiner_parts4_no_rows": Datapath(
+        "beat_joiner", {"PARTS": 4, "BITS": 128, "IN_ROWS": 0}, steps=True
+    ),
+    "beat_joiner_columns8_parts8_depth128": Datapath("beat_joiner", steps=True),
     "tag_queue": Datapath("tag_queue", {"DEPTH": "depth"}, steps=True),
     "beat_memory*": Datapath("beat_memory", {"DEPTH": "depth"}, steps=True, words="BEAT_BITS"),
     "operand_buffer*words4_no_scaled*": Datapath(

@@ -190,6 +190,14 @@ WRONG = {
         r"assign is_in_last_pass = \$is_in_last_pass$equal  | stop;",
         r"assign is_in_last_pass = \$is_in_last_pass$equal  | stop & ~skip;",
     ),
+    "beat_splitter_columns8_parts8_depth128": (
+        "assign memory_write_data[31:0] = single ? s_axis_tdata[31:0] : s_axis_tdata[63:32];",
+        "assign memory_write_data[31:0] = s_axis_tdata[63:32];",
+    ),
+    "beat_joiner_columns8_parts8_depth128": (
+        r"assign \$memory_0_read_en$or  = \$memory_0_read_en$not  | moves;",
+        r"assign \$memory_0_read_en$or  = 1'h1;",
+    ),
     "tag_queue": (
         r"assign \$tags_held$sub  = \$tags_held$add  - { 5'h00, pop };",
         r"assign \$tags_held$sub  = \$tags_held$add  - { 5'h00, pop & ~push };",

@@ -503,3 +503,188 @@ module row_replay_specification #(
   assign holds = s_axis_tready == (has_room & (LATER | ~rst)) & m_axis_tvalid == valid
     & (~valid | m_axis_tlast == last & flags_right) & (~shows | m_axis_tdata == shown) & own_right;
 endmodule
+
+// The parts of each beat one after the other, or those of a row: first parts of all its beats first, the
+// others from a memory, which shows a beat in the cycle behind the one in which its part began or the one
+// before left. A number alone is in every part. Nothing is claimed before a start, once what shall be
+// steady has changed behind it, or of a row that is longer than the memory.
+module beat_splitter_specification #(parameter PARTS = 8, BITS = 32, DEPTH = 128) (
+  input clk,
+  input rst,
+  input [31:0] watched,
+  input start,
+  input [12:0] beats,
+  input by_rows,
+  input single,
+  input [PARTS*BITS-1:0] s_axis_tdata,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input [BITS-1:0] m_axis_tdata,
+  input m_axis_tlast,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  // The unit's own memory and registers, for a proof by induction.
+  input inside_known_0,
+  input [(PARTS-1)*BITS-1:0] inside_word_0,
+  input inside_shows_0,
+  input [(PARTS-1)*BITS-1:0] inside_shown_0,
+  input [$clog2(PARTS)-1:0] inside_part,
+  input [12:0] inside_beats_left,
+  input [$clog2(DEPTH)-1:0] inside_index,
+  input inside_is_shown,
+  output holds
+);
+  reg sane, known, shown;
+  reg [14:0] steady;
+  reg [$clog2(PARTS)-1:0] part;
+  reg [12:0] left;
+  reg [$clog2(DEPTH)-1:0] beat;  // of a row that comes part by part
+  reg [PARTS*BITS-1:0] word;
+  wire [$clog2(DEPTH)-1:0] place = watched;
+  wire stored = by_rows & part != 0, last = left == 1, last_part = part == PARTS - 1;
+  wire moves = m_axis_tvalid & m_axis_tready, turns = moves & (last | ~by_rows);
+  wire now_sane = sane & steady == {beats, by_rows, single};
+  wire writes_it = moves & by_rows & part == 0 & beat == place;
+  always @(posedge clk) begin
+    sane <= ~rst & (start ? beats != 0 & (~by_rows | beats <= DEPTH) : now_sane);
+    if (start) steady <= {beats, by_rows, single};
+    part <= rst | start ? 0 : part + turns;
+    left <= start ? beats : ~(moves & (by_rows | last_part)) ? left : last ? beats : left - 1;
+    beat <= rst | start | turns ? 0 : beat + (moves & by_rows);
+    shown <= ~rst & ~start & ~turns & stored;
+    known <= ~rst & ~start & (known | writes_it) & ~(turns & last_part);  // the row's beat is
+    if (writes_it) word <= s_axis_tdata;
+  end
+  wire [BITS-1:0] of_beat = s_axis_tdata[BITS*(single ? 0 : part) +: BITS];
+  wire [BITS-1:0] of_word = word[BITS*(single ? 0 : part) +: BITS];
+  wire [(PARTS-1)*BITS-1:0] others = {word[PARTS*BITS-1:2*BITS], word[BITS*(single ? 0 : 1) +: BITS]};
+  wire given = shown & beat == place;
+  wire data_right = stored ? ~given | m_axis_tdata == of_word : m_axis_tdata == of_beat;
+  wire [12:0] gone = beats - left;
+  wire [$clog2(DEPTH)-1:0] ahead = beat + shown;
+  wire counts_right = inside_part == part & inside_beats_left == left & gone < beats
+    & inside_index == ahead & inside_is_shown == shown & (stored | ~shown)
+    & (by_rows ? beats <= DEPTH & beat == gone : beat == 0);
+  wire word_right = (known == (by_rows & (part != 0 ? place < beats : place < beat)))
+    & (~known | inside_known_0 & inside_word_0 == others)
+    & (~given | inside_shows_0 & inside_shown_0 == others);
+  assign holds = ~now_sane | m_axis_tvalid == (stored ? shown : s_axis_tvalid)
+    & s_axis_tready == (m_axis_tready & (by_rows ? part == 0 : last_part))
+    & (~m_axis_tvalid | m_axis_tlast == last & data_right) & counts_right & word_right;
+endmodule
+
+// Beats of PARTS parts, which come one after the other, or in rows: first parts of all beats of a row
+// first. A beat leaves with its last part, with that of its row in the memory in a cycle more. Nothing is
+// claimed of a row that is longer than the memory, or once `by_rows` has changed within a row.
+module beat_joiner_specification #(parameter PARTS = 8, BITS = 32, DEPTH = 128, IN_ROWS = 1) (
+  input clk,
+  input rst,
+  input [31:0] watched,
+  input by_rows,
+  input [BITS-1:0] s_axis_tdata,
+  input s_axis_tlast,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input [PARTS*BITS-1:0] m_axis_tdata,
+  input m_axis_tlast,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  // The unit's own memories and registers, for a proof by induction.
+  input inside_known_0,
+  input [BITS-1:0] inside_word_0,
+  input inside_shows_0,
+  input [BITS-1:0] inside_shown_0,
+  input inside_known_1,
+  input [BITS-1:0] inside_word_1,
+  input inside_shows_1,
+  input [BITS-1:0] inside_shown_1,
+  input inside_known_2,
+  input [BITS-1:0] inside_word_2,
+  input inside_shows_2,
+  input [BITS-1:0] inside_shown_2,
+  input inside_known_3,
+  input [BITS-1:0] inside_word_3,
+  input inside_shows_3,
+  input [BITS-1:0] inside_shown_3,
+  input inside_known_4,
+  input [BITS-1:0] inside_word_4,
+  input inside_shows_4,
+  input [BITS-1:0] inside_shown_4,
+  input inside_known_5,
+  input [BITS-1:0] inside_word_5,
+  input inside_shows_5,
+  input [BITS-1:0] inside_shown_5,
+  input inside_known_6,
+  input [BITS-1:0] inside_word_6,
+  input inside_shows_6,
+  input [BITS-1:0] inside_shown_6,
+  input [BITS-1:0] inside_part_0,
+  input [BITS-1:0] inside_part_1,
+  input [BITS-1:0] inside_part_2,
+  input [BITS-1:0] inside_part_3,
+  input [BITS-1:0] inside_part_4,
+  input [BITS-1:0] inside_part_5,
+  input [BITS-1:0] inside_part_6,
+  input [$clog2(PARTS)-1:0] inside_part,
+  input [$clog2(DEPTH)-1:0] inside_index,
+  input inside_is_shown,
+  output holds
+);
+  reg [$clog2(PARTS)-1:0] part;
+  reg [$clog2(DEPTH)-1:0] beat;  // of the row
+  reg shown, sane, was_by_rows;
+  wire [$clog2(DEPTH)-1:0] place = watched;
+  wire last = part == PARTS - 1, begins = part == 0 & beat == 0;
+  wire moves = s_axis_tvalid & s_axis_tready, turns = moves & (s_axis_tlast | ~by_rows);
+  wire there = ~by_rows | shown;
+  wire now_sane = sane & (by_rows == was_by_rows | begins);
+  always @(posedge clk) begin
+    part <= rst ? 0 : part + turns;
+    beat <= rst | turns ? 0 : beat + moves;
+    shown <= ~rst & ~turns & last & by_rows;
+    was_by_rows <= by_rows;
+    sane <= rst | now_sane & ~(moves & ~turns & beat == DEPTH - 1);
+  end
+  wire [7*BITS-1:0] words = {
+    inside_word_6, inside_word_5, inside_word_4, inside_word_3,
+    inside_word_2, inside_word_1, inside_word_0};
+  wire [7*BITS-1:0] own_shown = {
+    inside_shown_6, inside_shown_5, inside_shown_4, inside_shown_3,
+    inside_shown_2, inside_shown_1, inside_shown_0};
+  wire [7*BITS-1:0] held = {
+    inside_part_6, inside_part_5, inside_part_4, inside_part_3,
+    inside_part_2, inside_part_1, inside_part_0};
+  wire [6:0] knowns = {
+    inside_known_6, inside_known_5, inside_known_4, inside_known_3,
+    inside_known_2, inside_known_1, inside_known_0};
+  wire [6:0] shows = {
+    inside_shows_6, inside_shows_5, inside_shows_4, inside_shows_3,
+    inside_shows_2, inside_shows_1, inside_shows_0};
+  wire [PARTS-1:0] right;
+  genvar index;
+  generate for (index = 0; index < PARTS - 1; index = index + 1) begin : of
+    reg known, filled;
+    reg [BITS-1:0] word, of_beat;
+    wire [BITS-1:0] found = m_axis_tdata[BITS*index +: BITS];
+    wire comes = moves & part == index;
+    always @(posedge clk) begin
+      known <= ~rst & (known | comes & beat == place);
+      if (comes & beat == place) word <= s_axis_tdata;
+      filled <= ~rst & (filled | comes);
+      if (comes) of_beat <= s_axis_tdata;
+    end
+    wire given = shown & beat == place & known;
+    wire [BITS-1:0] own_word = words[BITS*index +: BITS];
+    assign right[index] = (~filled | held[BITS*index +: BITS] == of_beat) & (by_rows
+        ? ~given | found == word : ~m_axis_tvalid | filled & found == of_beat)
+      & (by_rows | index >= part | filled)
+      & (!IN_ROWS | knowns[index] == known & (~known | own_word == word)
+        & (~given | shows[index] & own_shown[BITS*index +: BITS] == word));
+  end endgenerate
+  assign right[PARTS-1] = m_axis_tdata[BITS*(PARTS-1) +: BITS] == s_axis_tdata;
+  wire [$clog2(DEPTH)-1:0] ahead = beat + shown;
+  assign holds = ~now_sane | &right & s_axis_tready == (~rst & (~last | m_axis_tready & there))
+    & m_axis_tvalid == (s_axis_tvalid & last & there) & m_axis_tlast == s_axis_tlast
+    & inside_part == part & (by_rows | beat == 0 & ~shown) & (last | ~shown)
+    & (!IN_ROWS | inside_index == ahead & inside_is_shown == shown);
+endmodule
