@@ -115,6 +115,7 @@ _BLOCKS = {**_SEQUENCER, "STEP": "step_latency"}
 _BURSTS = {"BYTES": "beat_bytes", "BURST": "burst", "BEATS": "beats_bits"}
 _OPERANDS = {"BITS": "word_bits", "BEATS": "beats", "TOGETHER": "reads_words"}
 _BANKS = {"BANKS": "banks", "DEPTH": "bank_depth", "COLUMNS": "columns"}
+_WRITER: Mapping[str, str | int] = {"WIDTH": "width", "OUT": 64, "A": 256, "W": 512}
 _RUNS = {"BYTES": "word_bytes", "LAST": "tells_last"}
 _READER = {
     "DEPTH": "depth",
@@ -302,6 +303,12 @@ DATAPATHS = {
     "beat_joiner_columns8_parts8_depth128": Datapath("beat_joiner", steps=True),
     "tag_queue": Datapath("tag_queue", {"DEPTH": "depth"}, steps=True),
     "beat_memory*": Datapath("beat_memory", {"DEPTH": "depth"}, steps=True, words="BEAT_BITS"),
+    "bf16_operand_writer*": Datapath(
+        "operand_writer", {"WIDTH": "width", "CODE": 16, "SCALED": 0}, steps=True
+    ),
+    "mxsf_operand_writer*_later": Datapath("operand_writer", {**_WRITER, "LATER": 1}, steps=True),
+    "mxsf_operand_writer_width8*": Datapath("operand_writer", _WRITER, steps=True),
+    "mxsf_operand_writer*": Datapath("operand_writer", {"WIDTH": "width"}, steps=True),
     "operand_buffer*words4_no_scaled*": Datapath(
         "operand_buffer",
         {"BITS": "word_bits", "BEATS": "beats", "WORDS": "words", "SCALED": 0},
@@ -473,16 +480,21 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
         return _with_register(text, memory)
     added: dict[str, str] = {}
     own = _bits(module.text, nets)
+    others = [net for net in nets if net not in own]
     for part in sorted(inside(module)):
-        shown = _bits(_file(module, part), [net for net in nets if net not in own])
-        outputs = {f"{_INSIDE}{net}": _output(net, bits) for net, bits in shown.items()}
+        outputs: dict[str, str] = {}
+        for instance in _instances(module, part):
+            shown = _bits_of_instance(module, part, instance, others)
+            outputs |= {f"{_INSIDE}{net}": _output(net, bits) for net, bits in shown.values()}
+            connected = "".join(
+                f".{_INSIDE}{net}({_INSIDE}{name}), " for name, (net, _) in shown.items()
+            )
+            text = text.replace(f"  {part} {instance} (", f"  {part} {instance} ({connected}", 1)
+            added |= {
+                f"{_INSIDE}{name}": f"  output [{bits - 1}:0] {_INSIDE}{name};\n"
+                for name, (_, bits) in shown.items()
+            }
         text = _with_ports(text, part, outputs)
-        connected = "".join(f".{name}({name}), " for name in outputs)
-        text = re.sub(rf"^  {part} \S+ \($", rf"\g<0>{connected}", text, flags=re.MULTILINE)
-        added |= {
-            f"{_INSIDE}{net}": f"  output [{bits - 1}:0] {_INSIDE}{net};\n"
-            for net, bits in shown.items()
-        }
     added |= {f"{_INSIDE}{net}": _output(net, bits) for net, bits in own.items()}
     if watches:
         added[_WATCHED] = f"  input [{_WATCHED_BITS - 1}:0] {_WATCHED};\n"
@@ -495,6 +507,20 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
             placed = f"  watched_memory {memory}.{_WATCHED}({_WATCHED}), {''.join(ports)}"
             text = text.replace(f"  mxsafe_beat_memory {memory}", placed, 1)
     return _with_ports(text, module.name, added)
+
+
+def _instances(module: Module, part: str) -> list[str]:
+    """Names under which a module holds another one."""
+    return re.findall(rf"^  {part} (\S+) \($", module.text, re.MULTILINE)
+
+
+def _bits_of_instance(
+    module: Module, part: str, instance: str, names: Iterable[str]
+) -> dict[str, tuple[str, int]]:
+    """Nets of a part that are asked for, alone or behind the instance's name, and their bits."""
+    text = _file(module, part)
+    found = ((name, name.removeprefix(f"{instance}_")) for name in names)
+    return {name: (net, bits) for name, net in found for bits in _bits(text, [net]).values()}
 
 
 def _of_memories(module: Module) -> dict[str, int]:
@@ -605,8 +631,11 @@ def _nets(module: Module, path: Datapath) -> dict[str, int]:
     ports = _ports(f"{path.specification}_specification")
     wanted = [port.removeprefix(_INSIDE) for port in ports if port.startswith(_INSIDE)]
     found: dict[str, int] = {}
-    for text in (*(_file(module, part) for part in sorted(inside(module))), module.text):
-        found |= _bits(text, wanted)
+    for part in sorted(inside(module)):
+        for instance in _instances(module, part):
+            shown = _bits_of_instance(module, part, instance, wanted)
+            found |= {name: bits for name, (_, bits) in shown.items()}
+    found |= _bits(module.text, wanted)
     memories = (one for one in _MEMORY.findall(module.text) if one[1] in wanted)
     return found | {
         name: module.given[width] * module.parameters[depth.lower()]

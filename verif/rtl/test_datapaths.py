@@ -214,6 +214,10 @@ WRONG = {
         "if (write_en)",
         "if (write_en & write_address != DEPTH - 2)",
     ),
+    "mxsf_operand_writer_width8_64x256x512_later": (
+        r"assign \$scales_written$or  = scales_written | scales_taken;",
+        r"assign \$scales_written$or  = scales_taken;",
+    ),
     "operand_buffer_word_bits128_beats64_writers1_reads_words_fpga": (
         "if (rst) scales_is_held <= 1'h0;",
         "if (rst) scales_is_held <= scales_is_held;",

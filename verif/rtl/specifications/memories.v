@@ -688,3 +688,132 @@ module beat_joiner_specification #(parameter PARTS = 8, BITS = 32, DEPTH = 128, 
     & inside_part == part & (by_rows | beat == 0 & ~shown) & (last | ~shown)
     & (!IN_ROWS | inside_index == ahead & inside_is_shown == shown);
 endmodule
+
+// Rows of operand beats, and of their scales with the last beat of a block, to that of three buffers which
+// is the target: OUT, A and W beats, and half as many scale entries, of which two are a word. With an even
+// entry of the first comes 0 for the one behind it. Codes and scales may be taken in different cycles; they
+// are offered as a beat comes, or a cycle LATER. An address that the buffer does not have is said instead.
+// Nothing is claimed of beats before a start or at one, or once a beat that waits has changed.
+module operand_writer_specification #(
+  parameter WIDTH = 16, CODE = 8, LANES = 4, SCALED = 1, OUT = 512, A = 2048, W = 4096, LATER = 0,
+  CODES_ADDRESS = 16, CODES_STRIDE = 14, SCALES_ADDRESS = 15, SCALES_STRIDE = 10
+) (
+  input clk,
+  input rst,
+  input start,
+  input [1:0] target,
+  input [CODES_ADDRESS-1:0] codes_origin,
+  input [CODES_STRIDE-1:0] codes_stride,
+  input [SCALES_ADDRESS-1:0] scales_origin,
+  input [SCALES_STRIDE-1:0] scales_stride,
+  input [WIDTH*(CODE*LANES+8*SCALED)-1:0] s_axis_tdata,
+  input s_axis_tuser,
+  input s_axis_tlast,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input out_codes_valid,
+  input out_codes_ready,
+  input [$clog2(OUT)-1:0] out_codes_address,
+  input [CODE/4-1:0] out_codes_halves,
+  input [WIDTH*CODE*LANES-1:0] out_codes_data,
+  input a_codes_valid,
+  input a_codes_ready,
+  input [$clog2(A)-1:0] a_codes_address,
+  input [CODE/4-1:0] a_codes_halves,
+  input [WIDTH*CODE*LANES-1:0] a_codes_data,
+  input w_codes_valid,
+  input w_codes_ready,
+  input [$clog2(W)-1:0] w_codes_address,
+  input [CODE/4-1:0] w_codes_halves,
+  input [WIDTH*CODE*LANES-1:0] w_codes_data,
+  input out_scales_valid,
+  input out_scales_ready,
+  input [$clog2(OUT/4)-1:0] out_scales_address,
+  input [1:0] out_scales_halves,
+  input [16*WIDTH-1:0] out_scales_data,
+  input a_scales_valid,
+  input a_scales_ready,
+  input [$clog2(A/4)-1:0] a_scales_address,
+  input [1:0] a_scales_halves,
+  input [16*WIDTH-1:0] a_scales_data,
+  input w_scales_valid,
+  input w_scales_ready,
+  input [$clog2(W/4)-1:0] w_scales_address,
+  input [1:0] w_scales_halves,
+  input [16*WIDTH-1:0] w_scales_data,
+  input row_written,
+  input outside,
+  // The unit's own registers, for a proof by induction.
+  input [CODES_ADDRESS:0] inside_codes_walk_here,
+  input [CODES_ADDRESS:0] inside_codes_walk_row,
+  input [SCALES_ADDRESS:0] inside_scales_walk_here,
+  input [SCALES_ADDRESS:0] inside_scales_walk_row,
+  input inside_codes_written,
+  input inside_scales_written,
+  input [3:0] inside_codes_offered_or_outside,
+  input [3:0] inside_scales_offered_or_outside,
+  output holds
+);
+  localparam BEAT = WIDTH * CODE * LANES, WORD = 8 * WIDTH;
+  reg sane, waits, codes_written, scales_written;
+  reg [3:0] was;
+  reg [3:0] codes_later, scales_later;  // for each buffer, and for none
+  wire codes_taken, scales_taken, codes_on, scales_on, codes_outside, scales_outside, done;
+  wire [CODES_ADDRESS:0] codes_at, codes_row;
+  wire [SCALES_ADDRESS:0] scales_at, scales_row;
+  row_address_generator_specification #(.DEPTH(W), .BITS(CODES_ADDRESS), .STRIDE(CODES_STRIDE))
+    codes_walk (.clk(clk), .rst(rst), .start(start), .origin(codes_origin), .stride(codes_stride),
+    .step(codes_taken), .ends_row(s_axis_tlast), .on(codes_on), .is_outside(codes_outside),
+    .at(codes_at), .row_at(codes_row));
+  row_address_generator_specification #(.DEPTH(W/2), .BITS(SCALES_ADDRESS), .STRIDE(SCALES_STRIDE))
+    scales_walk (.clk(clk), .rst(rst), .start(start), .origin(scales_origin), .stride(scales_stride),
+    .step(scales_taken), .ends_row(s_axis_tlast), .on(scales_on), .is_outside(scales_outside),
+    .at(scales_at), .row_at(scales_row));
+  wire [3:0] says = {target, s_axis_tuser, s_axis_tlast};
+  wire now_sane = sane & ~(s_axis_tvalid & (~codes_on | start)) & (~waits | s_axis_tvalid & says == was);
+  wire [12:0] size = target == 0 ? OUT : target == 1 ? A : target == 2 ? W : 0;
+  wire codes_fit = ~codes_outside & codes_at < size, scales_fit = ~scales_outside & scales_at < size / 2;
+  wire codes_wanted = s_axis_tvalid & ~codes_written;
+  wire scales_wanted = SCALED & s_axis_tvalid & s_axis_tuser & ~scales_written;
+  wire [3:0] codes_now = codes_wanted << (codes_fit ? target : 3);
+  wire [3:0] scales_now = scales_wanted << (scales_fit ? target : 3);
+  wire [3:0] codes_offers = LATER ? codes_later : codes_now;
+  wire [3:0] scales_offers = LATER ? scales_later : scales_now;
+  assign codes_taken = |(codes_offers[2:0] & {w_codes_ready, a_codes_ready, out_codes_ready});
+  assign scales_taken = |(scales_offers[2:0] & {w_scales_ready, a_scales_ready, out_scales_ready});
+  assign done = (~codes_wanted | codes_taken) & (~scales_wanted | scales_taken);
+  always @(posedge clk) begin
+    sane <= rst | now_sane;
+    {waits, was} <= {s_axis_tvalid & ~done & ~rst, says};
+    codes_written <= ~rst & (codes_written | codes_taken) & ~done;
+    scales_written <= ~rst & (scales_written | scales_taken) & ~done;
+    codes_later <= rst | codes_taken | done ? 0 : codes_now;
+    scales_later <= rst | scales_taken | done ? 0 : scales_now;
+  end
+
+  wire [2:0] codes_valid = {w_codes_valid, a_codes_valid, out_codes_valid};
+  wire [2:0] scales_valid = {w_scales_valid, a_scales_valid, out_scales_valid};
+  wire [BEAT-1:0] codes = s_axis_tdata;
+  wire [WORD-1:0] scales = SCALED ? s_axis_tdata >> BEAT : 0;
+  wire odd = scales_at[0];
+  wire codes_right = codes_valid == codes_offers[2:0]
+    & (~out_codes_valid | out_codes_address == codes_at & &out_codes_halves & out_codes_data == codes)
+    & (~a_codes_valid | a_codes_address == codes_at & &a_codes_halves & a_codes_data == codes)
+    & (~w_codes_valid | w_codes_address == codes_at & &w_codes_halves & w_codes_data == codes);
+  wire out_right = out_scales_address == scales_at / 2 & out_scales_halves == {1'b1, ~odd}
+    & (odd | out_scales_data == scales) & (~odd | out_scales_data[WORD +: WORD] == scales);
+  wire a_right = a_scales_address == scales_at / 2 & a_scales_halves == {odd, ~odd}
+    & a_scales_data[WORD*odd +: WORD] == scales;
+  wire w_right = w_scales_address == scales_at / 2 & w_scales_halves == {odd, ~odd}
+    & w_scales_data[WORD*odd +: WORD] == scales;
+  wire scales_right = scales_valid == scales_offers[2:0] & (~out_scales_valid | out_right)
+    & (~a_scales_valid | a_right) & (~w_scales_valid | w_right);
+  wire own_right = (~codes_on | inside_codes_walk_here == codes_at & inside_codes_walk_row == codes_row)
+    & (!SCALED | scales_on == codes_on & inside_codes_written == codes_written
+      & inside_scales_written == scales_written
+      & (~scales_on | inside_scales_walk_here == scales_at & inside_scales_walk_row == scales_row))
+    & (SCALED | ~codes_written) & (!LATER | inside_codes_offered_or_outside == codes_later
+      & inside_scales_offered_or_outside == scales_later);
+  assign holds = ~now_sane | s_axis_tready == done & row_written == (done & s_axis_tvalid & s_axis_tlast)
+    & outside == (codes_offers[3] | scales_offers[3]) & codes_right & scales_right & own_right;
+endmodule
