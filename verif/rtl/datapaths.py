@@ -262,6 +262,7 @@ DATAPATHS = {
         {"STAGES": "stages", "LANES": "lane_bits", "LARGEST": "largest_bits"},
         steps=True,
     ),
+    "burst_splitter*_fpga": Datapath("burst_splitter", {**_BURSTS, "LATER": 1}, steps=True),
     "burst_splitter": Datapath("burst_splitter", _BURSTS, steps=True),
     "burst_splitter_beat_bytes8_beats_bits13": Datapath("burst_splitter", _BURSTS, steps=True),
     "block_sequencer": Datapath("block_sequencer", _BLOCKS, steps=True),

@@ -263,8 +263,9 @@ module beat_chain_specification #(parameter STAGES = 4, LANES = 192, LARGEST = 8
   assign holds = &right & (shown != 0 | shown_largest == 0);
 endmodule
 
-// A run of beats, cut where the number of a beat is a multiple of BURST; what the last burst carries.
-module burst_splitter_specification #(parameter BYTES = 32, BURST = 32, BEATS = 12) (
+// A run of beats, cut where the number of a beat is a multiple of BURST; what the last burst carries. With
+// LATER a burst waits in a register, which takes one while it is empty, but not behind a reset.
+module burst_splitter_specification #(parameter BYTES = 32, BURST = 32, BEATS = 12, LATER = 0) (
   input clk,
   input rst,
   input [64-$clog2(BYTES)+BEATS:0] run_payload,
@@ -273,24 +274,40 @@ module burst_splitter_specification #(parameter BYTES = 32, BURST = 32, BEATS = 
   input [64+$clog2(BURST):0] burst_payload,
   input burst_valid,
   input burst_ready,
+  // The unit's own registers, for a proof by induction.
+  input [BEATS-1:0] inside_beats_left,
+  input [$clog2(BURST)-1:0] inside_place,
+  input [(64-$clog2(BYTES*BURST))/2-1:0] inside_lower_address,
+  input [(65-$clog2(BYTES*BURST))/2-1:0] inside_upper_address,
+  input inside_run_is_last,
+  input inside_cut__ready,
   output holds
 );
-  localparam ADDRESS = 64 - $clog2(BYTES);
-  reg active, carries;
+  localparam ADDRESS = 64 - $clog2(BYTES), PAYLOAD = 65 + $clog2(BURST);
+  reg active, carries, held, was_reset;
   reg [ADDRESS-1:0] next;
   reg [BEATS-1:0] left;
+  reg [PAYLOAD-1:0] kept;
   wire [BEATS:0] room = BURST - next % BURST;
   wire ends = left <= room;
   wire [BEATS:0] beats = ends ? left : room;
   wire [$clog2(BURST)-1:0] more = beats - 1;
-  wire comes = run_valid & run_ready, leaves = burst_valid & burst_ready;
+  wire [PAYLOAD-1:0] burst = {carries & ends, more, next, {$clog2(BYTES){1'b0}}};
+  wire has_room = LATER ? ~held & ~was_reset : burst_ready;
+  wire comes = run_valid & run_ready, leaves = active & has_room;
   always @(posedge clk) begin
+    was_reset <= rst;
     active <= ~rst & (comes | active & ~(leaves & ends));
+    held <= ~rst & (held ? ~burst_ready : leaves);
+    if (leaves) kept <= burst;
     if (comes) {carries, left, next} <= run_payload;
     else if (leaves) {left, next} <= {left - beats[BEATS-1:0], next + beats};
   end
-  assign holds = run_ready == (~active | burst_ready & ends) & burst_valid == active
-    & (~active | burst_payload == {carries & ends, more, next, {$clog2(BYTES){1'b0}}});
+  wire same = ~active | inside_beats_left == left & inside_run_is_last == carries
+    & {inside_upper_address, inside_lower_address, inside_place} == next;
+  assign holds = run_ready == (~active | !LATER & leaves & ends) & same
+    & burst_valid == (LATER ? held : active) & (~burst_valid | burst_payload == (LATER ? kept : burst))
+    & (!LATER | inside_cut__ready == has_room);
 endmodule
 
 // A flag so many enabled cycles later; after a reset there was none.
