@@ -267,7 +267,13 @@ DATAPATHS = {
     "burst_splitter_beat_bytes8_beats_bits13": Datapath("burst_splitter", _BURSTS, steps=True),
     "block_sequencer": Datapath("block_sequencer", _BLOCKS, steps=True),
     "block_sequencer*_early1": Datapath("block_sequencer", {**_BLOCKS, "EARLY": 1}, steps=True),
+    "block_sequencer*_turns2": Datapath(
+        "block_sequencer", {**_BLOCKS, "TURNS": "turns", "GROUPS": "groups"}, steps=True
+    ),
     "window_sequencer": Datapath("window_sequencer", _SEQUENCER, steps=True),
+    "window_sequencer_turns2": Datapath(
+        "window_sequencer", {**_SEQUENCER, "TURNS": "turns"}, steps=True
+    ),
     "register_copy*": Datapath("register_copy", {"BITS": "bits"}),
     "buffer_address_generator_paced": Datapath(
         "buffer_address_generator", {"PACED": 1}, steps=True

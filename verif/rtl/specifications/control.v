@@ -353,17 +353,40 @@ module token_places #(parameter MACS = 16) (
     end
 endmodule
 
-// Section 6, `exact`: flags for the accumulators of a sub-matrix unit; a block that ends starts steps.
+// Beats of rounds, one for each phase, which goes on in every enabled cycle: blocks end in the last one.
+module in_rounds #(parameter TURNS = 2) (
+  input clk,
+  input rst,
+  input en,
+  input [3:0] token,
+  input [$clog2(TURNS+(TURNS==1))-1:0] phase,
+  output sane
+);
+  reg was_sane, known;
+  reg [$clog2(TURNS+(TURNS==1))-1:0] next;
+  wire last = TURNS == 1 | phase == TURNS - 1;
+  assign sane = was_sane & (~known | TURNS == 1 | phase == next)
+    & ~(token[0] & (token[2] | token[3]) & ~last);
+  always @(posedge clk) begin
+    was_sane <= rst | sane;
+    known <= ~rst;
+    next <= ~en ? phase : last ? 0 : phase + 1;
+  end
+endmodule
+
+// Section 6, `exact`: flags for the accumulators of a sub-matrix unit; a block that ends starts steps. In
+// two turns the flag of a round's start is there for its last phase and in the cycle behind that.
 module block_sequencer_specification #(
-  parameter MACS = 16, SHOWN = 4, DOT = 1, STEP = 3, RESULT = 6, EARLY = 0
+  parameter MACS = 16, SHOWN = 4, DOT = 1, STEP = 3, RESULT = 6, EARLY = 0, TURNS = 1, GROUPS = 1
 ) (
   input clk,
   input rst,
   input en,
   input [3:0] token,
+  input phase,
   input [$clog2(MACS)-1:0] index,
   input valid,
-  input starts,
+  input [GROUPS-1:0] starts,
   input copies,
   input [MACS-1:0] turn,
   input steps,
@@ -381,8 +404,19 @@ module block_sequencer_specification #(
   always @(posedge clk) if (en) {block_first, block_final} <= {of_first, of_final};
   wire completes = steps_now & of_final & step % SHOWN == SHOWN - 1;
   wire right_valid, right_starts, right_copies, right_steps, right_first, right_done;
+  wire in_rounds_too, started_before;
+  reg begun, round_starts, round_came;
+  wire now_starts = TURNS == 1 ? starts_now : phase ? starts_now | begun : round_starts;
+  always @(posedge clk) begin
+    round_came <= ~rst & (round_came | en & phase);
+    if (en) begun <= token[0] & starts_now & ~phase;
+    if (en & phase) round_starts <= now_starts;
+  end
+  in_rounds #(TURNS) rounds (clk, rst, en, token, phase, in_rounds_too);
+  enabled_cycles_later #(DOT - EARLY) of_came (
+    clk, rst, en, TURNS == 1 | phase | round_came, started_before);
   enabled_cycles_later #(DOT - EARLY) of_valid (clk, rst, en, token[0], right_valid);
-  enabled_cycles_later #(DOT - EARLY) of_starts (clk, rst, en, starts_now, right_starts);
+  enabled_cycles_later #(DOT - EARLY) of_starts (clk, rst, en, now_starts, right_starts);
   enabled_cycles_later #(DOT) of_copies (clk, rst, en, ends, right_copies);
   enabled_cycles_later #(DOT + STEP + 1) of_steps (clk, rst, en, steps_now, right_steps);
   enabled_cycles_later #(DOT + STEP + 1) of_firsts (clk, rst, en, of_first, right_first);
@@ -392,17 +426,23 @@ module block_sequencer_specification #(
   generate for (mac = 0; mac < MACS; mac = mac + 1) begin : turns
     enabled_cycles_later #(DOT + 1 + mac) of_turn (clk, rst, en, ends, right_turn[mac]);
   end endgenerate
-  assign holds = ~in_time | index == step & valid == right_valid & turn == right_turn
-    & (~valid | starts == right_starts) & (!EARLY | copies == right_copies)
+  wire is_right = TURNS == 1 ? valid == right_valid & turn == right_turn
+      & (~valid | starts == {GROUPS{right_starts}}) & (!EARLY | copies == right_copies)
+    : ~started_before | starts == {GROUPS{right_starts}};
+  assign holds = ~in_time | ~in_rounds_too | is_right & index == step
     & steps == right_steps & (~steps | first == right_first) & done == right_done;
 endmodule
 
-// Section 5b: the same for one that aligns sums; blocks end at any time, and a tile starts steps.
-module window_sequencer_specification #(parameter MACS = 16, SHOWN = 4, DOT = 1, RESULT = 3) (
+// Section 5b: the same for one that aligns sums; blocks end at any time, and a tile starts steps. In turns
+// the flags of a round are there for all its phases: that of its start is what the first beat says.
+module window_sequencer_specification #(
+  parameter MACS = 16, SHOWN = 4, DOT = 1, RESULT = 3, TURNS = 1
+) (
   input clk,
   input rst,
   input en,
   input [3:0] token,
+  input [$clog2(TURNS+(TURNS==1))-1:0] phase,
   input [$clog2(MACS)-1:0] index,
   input valid,
   input [1:0] starts,
@@ -419,20 +459,35 @@ module window_sequencer_specification #(parameter MACS = 16, SHOWN = 4, DOT = 1,
     clk, rst, en, token, ends, starts_now, is_first, ends_block, steps_now, step, in_time);
   wire right_valid, right_starts, right_aligns, right_first;
   enabled_cycles_later #(DOT) of_valid (clk, rst, en, token[0], right_valid);
-  enabled_cycles_later #(DOT) of_starts (clk, rst, en, starts_now, right_starts);
-  enabled_cycles_later #(DOT + 1) of_aligns (clk, rst, en, token[0] & ends_block, right_aligns);
-  enabled_cycles_later #(DOT + 1) of_firsts (clk, rst, en, is_first, right_first);
+  wire in_rounds_too, started_before, begins = TURNS == 1 | phase == 0;
+  wire block_ends = token[0] & ends_block;
+  reg round_starts, round_came, block_first;
+  wire now_starts = begins ? starts_now : round_starts, now_first = block_ends ? is_first : block_first;
+  reg [TURNS:0] ended;  // so many enabled cycles ago
+  wire [TURNS-1:0] aligning = {ended, block_ends};
+  always @(posedge clk) begin
+    round_came <= ~rst & (round_came | en & begins);
+    if (en & begins) round_starts <= now_starts;
+    if (en) block_first <= now_first;
+    if (rst) ended <= 0; else if (en) ended <= aligning;
+  end
+  in_rounds #(TURNS) rounds (clk, rst, en, token, phase, in_rounds_too);
+  enabled_cycles_later #(DOT) of_came (clk, rst, en, begins | round_came, started_before);
+  enabled_cycles_later #(DOT) of_starts (clk, rst, en, now_starts, right_starts);
+  enabled_cycles_later #(DOT + 1) of_aligns (clk, rst, en, |aligning, right_aligns);
+  enabled_cycles_later #(DOT + 1) of_firsts (clk, rst, en, now_first, right_first);
   wire [MACS-1:0] right_turn, completed;
   genvar mac;
   generate for (mac = 0; mac < MACS; mac = mac + 1) begin : turns
-    enabled_cycles_later #(DOT + 2 + mac) of_turn (clk, rst, en, ends, right_turn[mac]);
+    enabled_cycles_later #(DOT + TURNS + 1 + mac) of_turn (clk, rst, en, ends, right_turn[mac]);
     if (mac % SHOWN == SHOWN - 1)
-      enabled_cycles_later #(DOT + 2 + mac + RESULT) of_done (clk, rst, en, ends, completed[mac]);
+      enabled_cycles_later #(DOT + TURNS + 1 + mac + RESULT) of_done (clk, rst, en, ends, completed[mac]);
     else assign completed[mac] = 0;
   end endgenerate
-  assign holds = ~in_time | index == step & valid == right_valid & turn == right_turn
-    & (~valid | starts == {2{right_starts}}) & aligns == right_aligns
-    & (~aligns | first == right_first) & done == |completed;
+  wire start_right = TURNS == 1 ? valid == right_valid & (~valid | starts == {2{right_starts}})
+    : ~started_before | starts == {2{right_starts}};
+  assign holds = ~in_time | ~in_rounds_too | index == step & start_right & turn == right_turn
+    & aligns == right_aligns & (~aligns | first == right_first) & done == |completed;
 endmodule
 
 // The places of the words of a descriptor in a buffer: loops whose counts and steps, its fields, are kept
