@@ -116,6 +116,7 @@ _BURSTS = {"BYTES": "beat_bytes", "BURST": "burst", "BEATS": "beats_bits"}
 _OPERANDS = {"BITS": "word_bits", "BEATS": "beats", "TOGETHER": "reads_words"}
 _BANKS = {"BANKS": "banks", "DEPTH": "bank_depth", "COLUMNS": "columns"}
 _WRITER: Mapping[str, str | int] = {"WIDTH": "width", "OUT": 64, "A": 256, "W": 512}
+_RESULTS = {"ROWS": "rows", "BEATS": "beats", "UNDER_WAY": "under_way"}
 _RUNS = {"BYTES": "word_bytes", "LAST": "tells_last"}
 _READER = {
     "DEPTH": "depth",
@@ -310,6 +311,8 @@ DATAPATHS = {
     "beat_joiner_columns8_parts8_depth128": Datapath("beat_joiner", steps=True),
     "tag_queue": Datapath("tag_queue", {"DEPTH": "depth"}, steps=True),
     "beat_memory*": Datapath("beat_memory", {"DEPTH": "depth"}, steps=True, words="BEAT_BITS"),
+    "result_rows": Datapath("result_rows", _RESULTS, steps=True),
+    "result_rows_rows8_beats512": Datapath("result_rows", _RESULTS, steps=True),
     "bf16_operand_writer*": Datapath(
         "operand_writer", {"WIDTH": "width", "CODE": 16, "SCALED": 0}, steps=True
     ),

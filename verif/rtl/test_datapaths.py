@@ -226,6 +226,10 @@ WRONG = {
         r"assign \$scales_written$or  = scales_written | scales_taken;",
         r"assign \$scales_written$or  = scales_taken;",
     ),
+    "result_rows_rows8_beats512": (
+        r"assign \$column_held$and  = tile_taken & ends_inner_loop;",
+        r"assign \$column_held$and  = row_taken & ends_inner_loop;",
+    ),
     "operand_buffer_word_bits128_beats64_writers1_reads_words_fpga": (
         "if (rst) scales_is_held <= 1'h0;",
         "if (rst) scales_is_held <= scales_is_held;",

@@ -817,3 +817,98 @@ module operand_writer_specification #(
   assign holds = ~now_sane | s_axis_tready == done & row_written == (done & s_axis_tvalid & s_axis_tlast)
     & outside == (codes_offers[3] | scales_offers[3]) & codes_right & scales_right & own_right;
 endmodule
+
+// Rows of tiles to where the descriptors say whose tiles they are, the oldest first: tile (i, j) begins at
+// result + i * result_stride_a + j * result_stride_w, i changing fastest, in a bit more than a descriptor
+// has. Rows of the last strip of a from last_rows on are dropped, and all without write; a row outside the
+// buffer stops all. Nothing is claimed once a descriptor or a row has come that was not asked for.
+module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY = 3) (
+  input clk,
+  input rst,
+  input enters,
+  input [239:0] descriptor,
+  input has_room,
+  input is_only_one,
+  input [32*ROWS-1:0] s_axis_tdata,
+  input s_axis_tlast,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input result_valid,
+  input result_ready,
+  input [$clog2(BEATS)-1:0] result_address,
+  input [1:0] result_halves,
+  input [32*ROWS-1:0] result_data,
+  input done,
+  input fault,
+  input stop,
+  // The unit's own registers, the newest descriptor first, for a proof by induction.
+  input [64:0] inside_descriptor_0,
+  input [64:0] inside_descriptor_1,
+  input [64:0] inside_descriptor_2,
+  input [1:0] inside_descriptors,
+  input inside_begins,
+  input [14:0] inside_column_held,
+  input [14:0] inside_tile_held,
+  input [14:0] inside_row_held,
+  input [$clog2(ROWS)-1:0] inside_row_number,
+  input [7:0] inside_strips_a_done,
+  input [7:0] inside_strips_w_done,
+  output holds
+);
+  wire [255:0] fields = {descriptor, 16'b0};
+  wire [64:0] entry = {fields[221], fields[177:172], fields[151:144], fields[143:136],
+    fields[219:206], fields[205:192], fields[191:178]};
+  reg sane, begun;
+  reg [1:0] held;
+  reg [3*65-1:0] queue;  // the oldest lowest
+  reg [7:0] i, j;
+  reg [$clog2(ROWS)-1:0] number;
+  reg [14:0] column, tile;  // where the column and the tile of the next row begin
+  wire write;
+  wire [5:0] last_rows;
+  wire [7:0] strips_w, strips_a, next_i = i + 1, next_j = j + 1;
+  wire [13:0] stride_w, stride_a, result;
+  assign {write, last_rows, strips_w, strips_a, stride_w, stride_a, result} = queue[64:0];
+  wire [14:0] column_now = begun ? column : result, tile_now = begun ? tile : result;
+  wire [14:0] at = tile_now + number;
+  wire ends_i = next_i == strips_a, ends_j = next_j == strips_w;
+  wire [14:0] next_tile = ends_i ? column_now + stride_w : tile_now + stride_a;
+  wire wanted = write & ~(ends_i & number >= last_rows), outside = wanted & at >= BEATS;
+  wire ready = ~stop & (wanted ? result_ready & ~outside : 1'b1);
+  wire taken = s_axis_tvalid & ready, ends_tile = taken & s_axis_tlast;
+  wire is_done = ends_tile & ends_i & ends_j;
+  wire now_sane = sane & ~(enters & held == UNDER_WAY) & ~(s_axis_tvalid & held == 0)
+    & ~(s_axis_tvalid & ~s_axis_tlast & number == ROWS - 1);
+  wire [1:0] left = held - is_done;
+  wire [3*65-1:0] rest = is_done ? queue >> 65 : queue;
+  always @(posedge clk) begin
+    sane <= rst | now_sane;
+    held <= rst ? 0 : left + enters;
+    queue <= rest;
+    if (enters) queue[65*left +: 65] <= entry;
+    begun <= ~rst & (taken ? ~is_done : begun);
+    if (rst) {i, j, number} <= 0;
+    else if (taken) begin
+      number <= s_axis_tlast ? 0 : number + 1;
+      if (s_axis_tlast) i <= ends_i ? 0 : next_i;
+      if (s_axis_tlast & ends_i) j <= ends_j ? 0 : next_j;
+    end
+    if (taken) {column, tile} <= {ends_tile & ends_i ? next_tile : column_now,
+      ends_tile ? next_tile : tile_now};
+  end
+  wire [3*65-1:0] own = {inside_descriptor_2, inside_descriptor_1, inside_descriptor_0};
+  wire [2:0] same;
+  genvar place;
+  generate for (place = 0; place < 3; place = place + 1) begin : of
+    wire [1:0] age = held - 1 - place;
+    assign same[place] = place >= held | own[65*age +: 65] == queue[65*place +: 65];
+  end endgenerate
+  wire own_right = inside_descriptors == held & held <= UNDER_WAY & &same & inside_begins == ~begun
+    & inside_row_number == number & inside_strips_a_done == i & inside_strips_w_done == j
+    & (~begun | held != 0 & inside_column_held == column & inside_tile_held == tile
+      & inside_row_held == at) & (begun | number == 0);
+  assign holds = ~now_sane | has_room == (held != UNDER_WAY) & is_only_one == (held == 1)
+    & (~s_axis_tvalid | s_axis_tready == ready) & done == is_done & fault == (s_axis_tvalid & outside)
+    & result_valid == (s_axis_tvalid & wanted & ~outside & ~stop)
+    & (~result_valid | result_address == at & &result_halves & result_data == s_axis_tdata) & own_right;
+endmodule
