@@ -313,6 +313,9 @@ DATAPATHS = {
     "beat_memory*": Datapath("beat_memory", {"DEPTH": "depth"}, steps=True, words="BEAT_BITS"),
     "result_rows": Datapath("result_rows", _RESULTS, steps=True),
     "result_rows_rows8_beats512": Datapath("result_rows", _RESULTS, steps=True),
+    "descriptor_queue*": Datapath(
+        "descriptor_queue", {"DEPTH": "depth", "UNDER_WAY": "under_way"}, steps=True
+    ),
     "bf16_operand_writer*": Datapath(
         "operand_writer", {"WIDTH": "width", "CODE": 16, "SCALED": 0}, steps=True
     ),

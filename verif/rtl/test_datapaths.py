@@ -230,6 +230,10 @@ WRONG = {
         r"assign \$column_held$and  = tile_taken & ends_inner_loop;",
         r"assign \$column_held$and  = row_taken & ends_inner_loop;",
     ),
+    "descriptor_queue_under_way2": (
+        r"assign \$owed$and  = oldest[3:0] & \$owed$not ;",
+        r"assign \$owed$and  = oldest[3:0];",
+    ),
     "operand_buffer_word_bits128_beats64_writers1_reads_words_fpga": (
         "if (rst) scales_is_held <= 1'h0;",
         "if (rst) scales_is_held <= scales_is_held;",

@@ -912,3 +912,128 @@ module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY 
     & result_valid == (s_axis_tvalid & wanted & ~outside & ~stop)
     & (~result_valid | result_address == at & &result_halves & result_data == s_axis_tdata) & own_right;
 endmodule
+
+// A queue of descriptors, each {payload, number, signal, wait}. The oldest that has not started is shown
+// from a memory, and starts when its tokens are there and, while others run, when counters have room for
+// the signals of all; the engine then has it until it takes it. It keeps its place until it is done, which
+// they are in order, and its signals are given. Nothing is claimed once the engine has said that it is done
+// with what it has not taken.
+module descriptor_queue_specification #(parameter DEPTH = 8, UNDER_WAY = 1) (
+  input clk,
+  input rst,
+  input [31:0] watched,
+  input entry_valid,
+  input entry_ready,
+  input [279:0] entry,
+  input [3:0] available,
+  input [3:0] take,
+  input [3:0] has_room,
+  input [3:0] has_room_for_all,
+  input [3:0] give,
+  input engine_valid,
+  input [239:0] engine_descriptor,
+  input engine_ready,
+  input engine_done,
+  input [3:0] engine_error,
+  input engine_stop,
+  input stop,
+  input lacks_load,
+  input lacks_gemm,
+  input lacks_vector,
+  input lacks_store,
+  input is_empty,
+  input is_stuck,
+  input [3:0] error,
+  input [31:0] number,
+  // The unit's own memory and registers, the newest that runs first, for a proof by induction.
+  input inside_known_0,
+  input [279:0] inside_word_0,
+  input inside_shows_0,
+  input [279:0] inside_shown_0,
+  input [279:0] inside_memory_read_data,
+  input [$clog2(DEPTH):0] inside_places_taken,
+  input [$clog2(DEPTH):0] inside_unread,
+  input [$clog2(DEPTH)-1:0] inside_into,
+  input [$clog2(DEPTH)-1:0] inside_memory_read_address,
+  input inside_shows,
+  input [UNDER_WAY-1:0] inside_is_oldest,
+  input [2:0] inside_running,
+  input [35:0] inside_running_0,
+  input [35:0] inside_running_1,
+  input [35:0] inside_running_2,
+  input [35:0] inside_running_3,
+  input [35:0] inside_running_4,
+  input inside_oldest_is_done,
+  input [3:0] inside_given,
+  output holds
+);
+  localparam PLACE = $clog2(DEPTH);
+  reg sane, shown, runs, is_done;
+  reg [PLACE:0] places, unread;
+  reg [PLACE-1:0] into, out_of, shown_at;
+  reg [2:0] running;
+  reg [3:0] given;
+  reg [36*UNDER_WAY-1:0] queue;  // of those that run, the oldest lowest
+  // What is shown of other places than the watched one may be anything.
+  wire [279:0] head = inside_memory_read_data;
+  wire [3:0] missing = head[3:0] & ~available, owed = is_done ? queue[3:0] & ~given : 0;
+  wire waits = shown & ~runs;
+  wire starts = waits & missing == 0 & running != UNDER_WAY & (running == 0 | &has_room_for_all) & ~stop;
+  wire retires = is_done & (owed & ~has_room) == 0 & ~stop;
+  wire comes = entry_valid & places != DEPTH, leaves = runs & engine_ready;
+  wire reads = unread != 0 & (~shown | leaves);
+  wire now_sane = sane & ~(engine_done & running <= retires + runs);
+  wire [2:0] left = running - retires;
+  wire [36*UNDER_WAY-1:0] rest = retires ? queue >> 36 : queue;
+  always @(posedge clk) begin
+    sane <= rst | now_sane;
+    places <= rst ? 0 : places + comes - retires;
+    unread <= rst ? 0 : unread + comes - reads;
+    into <= rst ? 0 : into + comes;
+    out_of <= rst ? 0 : out_of + reads;
+    if (reads) shown_at <= out_of;
+    shown <= ~rst & (reads | shown & ~leaves);
+    runs <= ~rst & (starts | runs & ~engine_ready);
+    is_done <= ~rst & (engine_done | is_done & ~retires);
+    running <= rst ? 0 : left + starts;
+    given <= rst | retires ? 0 : given | give;
+    queue <= rest;
+    if (starts) queue[36*left +: 36] <= head[39:4];
+  end
+
+  wire [PLACE-1:0] place = watched, ahead = place - out_of, next_out = out_of + unread;
+  wire writes_it = comes & into == place;
+  reg known, shows;
+  reg [279:0] word, kept;
+  always @(posedge clk) begin
+    known <= ~rst & (known | writes_it);
+    if (writes_it) word <= entry;
+    if (rst) shows <= 0;
+    else if (reads) {shows, kept} <= {known & ~writes_it & out_of == place, word};
+  end
+  wire memory_right = inside_known_0 == known & (~known | inside_word_0 == word)
+    & inside_shows_0 == shows & (~shows | inside_shown_0 == kept & head == kept)
+    & (ahead >= unread | known) & (~shown | shown_at != place | shows);
+
+  wire [5*36-1:0] own = {inside_running_4, inside_running_3, inside_running_2, inside_running_1,
+    inside_running_0};
+  wire [UNDER_WAY-1:0] same;
+  genvar index;
+  generate for (index = 0; index < UNDER_WAY; index = index + 1) begin : of
+    wire [2:0] age = running - 1 - index;
+    assign same[index] = index >= running | own[36*age +: 36] == queue[36*index +: 36];
+  end endgenerate
+  wire own_right = inside_places_taken == places & inside_unread == unread & inside_into == into
+    & inside_memory_read_address == out_of & inside_shows == shown
+    & (UNDER_WAY == 1 | inside_running == running) & inside_is_oldest == 1 << running >> 1
+    & inside_oldest_is_done == is_done & inside_given == given & &same
+    & running <= UNDER_WAY & running >= runs + is_done & (~runs | shown) & into == next_out
+    & unread <= DEPTH & places <= DEPTH & places == unread + waits + running;
+  wire stuck = running == 0 ? waits & missing != 0 : owed != 0 & (owed & has_room) == 0;
+  assign holds = ~now_sane | own_right & memory_right
+    & entry_ready == (places != DEPTH) & is_empty == (places == 0) & is_stuck == (places == 0 | stuck)
+    & take == (starts ? head[3:0] : 0) & give == (stop ? 0 : owed & has_room)
+    & {lacks_store, lacks_vector, lacks_gemm, lacks_load} == (waits & engine_ready ? missing : 0)
+    & engine_valid == runs & engine_stop == stop & engine_descriptor == head[279:40]
+    & error == (is_done ? 0 : engine_error) & number == (running == 0 ? head[39:8] : queue[35:4]);
+endmodule
