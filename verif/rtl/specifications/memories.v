@@ -896,7 +896,7 @@ module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY 
     if (taken) {column, tile} <= {ends_tile & ends_i ? next_tile : column_now,
       ends_tile ? next_tile : tile_now};
   end
-  wire [3*65-1:0] own = {inside_descriptor_2, inside_descriptor_1, inside_descriptor_0};
+  wire [4*65-1:0] own = {65'b0, inside_descriptor_2, inside_descriptor_1, inside_descriptor_0};
   wire [2:0] same;
   genvar place;
   generate for (place = 0; place < 3; place = place + 1) begin : of
@@ -1015,8 +1015,8 @@ module descriptor_queue_specification #(parameter DEPTH = 8, UNDER_WAY = 1) (
     & inside_shows_0 == shows & (~shows | inside_shown_0 == kept & head == kept)
     & (ahead >= unread | known) & (~shown | shown_at != place | shows);
 
-  wire [5*36-1:0] own = {inside_running_4, inside_running_3, inside_running_2, inside_running_1,
-    inside_running_0};
+  wire [8*36-1:0] own = {108'b0, inside_running_4, inside_running_3, inside_running_2,
+    inside_running_1, inside_running_0};
   wire [UNDER_WAY-1:0] same;
   genvar index;
   generate for (index = 0; index < UNDER_WAY; index = index + 1) begin : of
