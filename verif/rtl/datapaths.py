@@ -27,7 +27,10 @@ FOLDER = Path(__file__).parent / "specifications"
 """Of specifications."""
 _CODE_BITS = 8
 _INSIDE = "inside_"
-"""What names of ports of specifications begin with that are nets of the unit."""
+"""What names of ports of specifications begin with that are nets of the unit, or of a part.
+
+Where parts share the name of a net the part's own name stands before it.
+"""
 _WATCHED = "watched"
 """A port of specifications that says which word of memories is known."""
 _WATCHED_BITS = 32
