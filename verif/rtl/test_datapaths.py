@@ -231,8 +231,8 @@ WRONG = {
         r"assign \$column_held$and  = row_taken & ends_inner_loop;",
     ),
     "descriptor_queue_under_way2": (
-        r"assign \$owed$and  = oldest[3:0] & \$owed$not ;",
-        r"assign \$owed$and  = oldest[3:0];",
+        r"assign \$lacks_store$and  = waits_for_start & engine_ready;",
+        r"assign \$lacks_store$and  = waits_for_start;",
     ),
     "operand_buffer_word_bits128_beats64_writers1_reads_words_fpga": (
         "if (rst) scales_is_held <= 1'h0;",
