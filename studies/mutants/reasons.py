@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-_WALK = "address_generator_10x10x8_20x20x20_start_bits28_address_bits33"
-_LOW = "no address comes to 2^32, and where the outermost loop turns it is below 2^30"
 _BEHIND = (
     "a tile behind the buffer ends in a fault, and of one that is not written no address is looked "
     "at"
@@ -30,9 +28,6 @@ _LONG_PROGRAM = "no program that is simulated has so many descriptors before an 
 _PASSES = "the unit of functions is ready whenever whoever takes its results is"
 _SUMMARY = "no row leaves the memory before its summary is there"
 REASONS: dict[tuple[str, str, str], str] = {
-    (_WALK, "cnot1", "$procmux$53.A[0] by bit 4"): _LOW,
-    (_WALK, "cnot1", "turn_of_2[32] by bit 2"): _LOW,
-    (f"{_WALK}_paced", "cnot1", "$procdff$84.D[3] by bit 2"): _LOW,
     ("beat_reader_beat_bits256_depth512", "cnot1", "$procmux$54.A[8] by bit 10"): (
         "a row of 1024 beats or more leaves the memory before it ends"
     ),
