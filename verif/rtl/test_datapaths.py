@@ -187,8 +187,8 @@ WRONG = {
         r"assign packet_ends = \$packet_ends$and ;",
     ),
     "wide_transposer": (
-        "if (\\$word_3$and ) word_3 <= s_payload;",
-        "if (\\$word_3$and ) word_3 <= { s_payload[255:1], s_payload[0] & ~s_payload[9] };",
+        r"assign \$s_ready$not_2  = ~ \$s_ready$and ;",
+        r"assign \$s_ready$not_2  = ~ alone;",
     ),
     "beat_reader_beat_bits256_depth512_address_bits15_ahead1": (
         "else has_room <= \\$has_room$sub ;",
