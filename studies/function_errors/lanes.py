@@ -139,7 +139,7 @@ def _others(module: Module) -> list[tuple[str, int]]:
 
 
 def _build(module: Module, place: Path) -> None:
-    (place / "lane.v").write_text(settled(module, place / "settled"))
+    (place / "lane.v").write_text(settled(module, place / "settled").text)
     run_yosys(
         place,
         "read_verilog lane.v; proc; techmap; simplemap; abc -g AND,OR,XOR,ANDNOT; opt_clean; "

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
-from verif.rtl.frames import is_lane, later_operands
+from verif.rtl.frames import later_operands
 from verif.rtl.pipelines import prove_stillness
 from verif.rtl.stream_rules import ENABLES
 from verif.support.fresh import require_fresh
@@ -419,7 +419,7 @@ def _in_place(part: Module, specification: str) -> str:
     (result,) = (port for port in ports if port.direction == "output")
     declared = ", ".join(f"{port.direction} [{port.width - 1}:0] {port.name}" for port in ports)
     known = [name for name in part.ports if name in _ports(specification.split()[0])]
-    late = later_operands(part) if is_lane(part) else {}
+    late = later_operands(part)
     waits = max(late.values(), default=0)
     enables = [name for name in ENABLES if name in part.ports]
     moves = [*enables[-1:] * (part.latency - 1), *enables[:1]]  # the last register has the first

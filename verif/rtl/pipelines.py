@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from verif.rtl.stream_rules import ENABLES
 from verif.support.fresh import require_fresh
@@ -34,6 +35,7 @@ def prove_pipeline(
     model: Module,
     folder: Path,
     *,
+    later: Mapping[str, int] = MappingProxyType({}),
     change: tuple[str, str] | None = None,
 ) -> None:
     """Prove that a pipeline gives, `latency` cycles later, what its combinational form does.
@@ -47,6 +49,8 @@ def prove_pipeline(
     ----------
     model : Module
         Combinational, with the same operands and results.
+    later : Mapping of str to int
+        Operands that come so many cycles after the others.
     change : tuple of str, optional
         A text of the pipeline's Verilog and what takes its place: the proof has to fail.
     """
@@ -58,11 +62,13 @@ def prove_pipeline(
     names = {source.name for source in module.sources}
     others = [source for source in model.sources if source.name not in names]
     text += "\n".join(source.read_text() for source in others)
-    never_at(folder / "values", text + _values(module, model), "monitor", clock=module.latency)
+    never_at(
+        folder / "values", text + _values(module, model, later), "monitor", clock=module.latency
+    )
     prove_stillness(module, text, folder / "stillness")
 
 
-def _values(module: Module, model: Module) -> str:
+def _values(module: Module, model: Module, later: Mapping[str, int]) -> str:
     operands = [port for port in model.ports.values() if port.direction == "input"]
     results = [port for port in model.ports.values() if port.direction == "output"]
     declared = ", ".join(f"input [{port.width - 1}:0] {port.name}" for port in operands)
@@ -70,7 +76,8 @@ def _values(module: Module, model: Module) -> str:
     for port in operands:
         lines += [
             f"  reg [{port.width - 1}:0] {port.name}_kept = 0;",
-            f"  always @($global_clock) if (clock == 0) {port.name}_kept <= {port.name};",
+            f"  always @($global_clock) if (clock == {later.get(port.name, 0)}) "
+            f"{port.name}_kept <= {port.name};",
         ]
     for port in results:
         for side in ("late", "right"):
