@@ -5,7 +5,6 @@ becomes an operation in C++ on vectors of 256 bits, one for each argument.
 """
 
 import ctypes
-import hashlib
 import json
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -55,12 +54,6 @@ def sweeps_of(module: Module) -> list[str]:
 @cache
 def _lanes() -> tuple[Module, ...]:
     return tuple(module for module in generated().values() if is_lane(module))
-
-
-def verilog(module: Module) -> str:
-    """Digest of a module's Verilog, and of what is inside it."""
-    text = "".join(source.read_text() for source in module.sources)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
@@ -122,7 +115,7 @@ def compiled(module: Module, function: str, folder: Path = _FOLDER) -> Lane:
     folder : Path
         Where it is built, in a folder of its own, unless that has been done.
     """
-    place = folder / verilog(module)
+    place = folder / module.digest
     with locked(place):
         if not (place / "lane.so").exists():
             _build(module, place)

@@ -14,7 +14,7 @@ from mxsafe.atomic import write_atomically
 from mxsafe.tables import activation
 from studies import pages
 from studies.function_errors.errors import BOUNDS, Worst
-from studies.function_errors.lanes import lanes_of, sweeps_of, verilog
+from studies.function_errors.lanes import lanes_of, sweeps_of
 from studies.function_errors.models import MODELS, function_of, grade_of
 from studies.function_errors.sweep import FIELDS, Found
 from verif.support.manifest import Module
@@ -139,7 +139,7 @@ def _found(each: Mapping[str, Any]) -> Found:
 
 def _lanes(name: str) -> dict[str, str]:
     """Lanes of a function as they are now, and digests of their Verilog."""
-    return {lane.unit: verilog(lane) for lane in lanes_of(name)}
+    return {lane.unit: lane.digest for lane in lanes_of(name)}
 
 
 def entry(name: str, found: Found, of: str) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def exhausted(lane: Module) -> int:
     A lane counts as it is now.
     """
     entries = [published().get(name, {}) for name in sweeps_of(lane)]
-    swept = all(entry.get("lanes", {}).get(lane.unit) == verilog(lane) for entry in entries)
+    swept = all(entry.get("lanes", {}).get(lane.unit) == lane.digest for entry in entries)
     return sum(entry["arguments"] for entry in entries) if swept else 0
 
 

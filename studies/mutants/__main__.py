@@ -30,7 +30,7 @@ from studies.mutants import record
 from studies.mutants.designs import Design, load, module_without_parameters
 from studies.mutants.designs import record as record_tests
 from studies.mutants.reasons import reason
-from studies.mutants.trial import ALIVE, EQUIVALENT, LATER, digest, put_to_trial, tried_in
+from studies.mutants.trial import ALIVE, EQUIVALENT, LATER, put_to_trial, tried_in
 from studies.prose import parser_of
 from verif.support import manifest
 from verif.support.manifest import Module
@@ -103,7 +103,7 @@ def _due(
     due = []
     for name in wanted:
         found = done.get(name)
-        fresh = found is not None and found["digest"] == digest(modules[name])
+        fresh = found is not None and found["digest"] == modules[name].digest
         alive = found[ALIVE] + found[LATER] if found else []
         left = [m for m in alive if options.reasons or not reason(name, m)]
         if not fresh or options.anew or (options.again and left):
@@ -118,7 +118,7 @@ def _try(
     known: Mapping[str, Any],
     options: argparse.Namespace,
 ) -> dict[str, Any] | None:
-    fresh = known.get("digest") == digest(module)
+    fresh = known.get("digest") == module.digest
     proved = [mutant["number"] for mutant in known[EQUIVALENT]] if fresh else []
     left = [mutant["number"] for mutant in known[ALIVE] + known[LATER]] if fresh else []
     numbers = range(1, known["mutants"] + 1) if fresh else []

@@ -51,14 +51,6 @@ _LARGER, _FEW = 20, 8
 """How much larger a design may be than the first one, unless so few mutants are left."""
 
 
-def digest(module: Module) -> str:
-    """Return a digest that changes with a module, or one inside it."""
-    texts = hashlib.sha256()
-    for source in module.sources:
-        texts.update(source.read_bytes())
-    return texts.hexdigest()[:16]
-
-
 def own_tests(module: Module) -> Path | None:
     """The file of tests that has the name of a module's unit."""
     found = {file.stem.removeprefix("test_"): file for file in _TESTS.rglob("test_*.py")}
@@ -199,7 +191,7 @@ def put_to_trial(
     trial.end()
     fates = trial.fates
     return {
-        "digest": digest(module),
+        "digest": module.digest,
         "designs": used,
         "mutants": len(mutants.mutants),
         "killed": sum(fate == KILLED for fate in fates.values()),

@@ -1,5 +1,6 @@
 """The manifest beside the generated Verilog, as tests read it: latencies, ports and layouts."""
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -141,6 +142,14 @@ class Module:
     def text(self) -> str:
         """Its own Verilog, with its parameters."""
         return fixed(self.sources[0].read_text(), self.given)
+
+    @property
+    def digest(self) -> str:
+        """It changes with the Verilog of a module, or of one inside it: 16 hexadecimal digits."""
+        texts = hashlib.sha256()
+        for source in self.sources:
+            texts.update(source.read_bytes())
+        return texts.hexdigest()[:16]
 
     @property
     def format(self) -> str:

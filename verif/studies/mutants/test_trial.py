@@ -510,7 +510,7 @@ def test_modules_that_are_due(modules: dict[str, Module], monkeypatch: pytest.Mo
     name, other = "mxsf_decoder", "transposer"
     known = {name: modules[name], other: modules[other]}
     lives = {"mode": "inv", "place": "a[0]"}
-    found = {"digest": trial.digest(modules[name]), "alive": [lives], "later": []}
+    found = {"digest": modules[name].digest, "alive": [lives], "later": []}
     monkeypatch.setattr(program, "reason", lambda *_: "nobody sees it")
     for words, due in (
         ([], [other]),
@@ -641,9 +641,7 @@ def test_the_list_of_what_is_tried_anew(
 ) -> None:
     """It holds modules of a whole trial that have a result, until all of them have one."""
     known = {name: modules[name] for name in _THREE}
-    found = {
-        name: {"digest": trial.digest(one), "alive": [], "later": []} for name, one in known.items()
-    }
+    found = {name: {"digest": one.digest, "alive": [], "later": []} for name, one in known.items()}
     run = Run(Path("pins"), "test", in_lockstep=True, in_beats=False, watched=())
     design = Design("top", (), 1, Pins(()), (run,))
     names: list[str] = []
