@@ -18,7 +18,7 @@ from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutant, Mutants, mutate
 from studies.mutants.reasons import reason
 from studies.mutants.replay import build, replay
-from verif.rtl.datapaths import datapath, prove_datapath
+from verif.rtl.datapaths import datapath, looks_inside, prove_datapath
 from verif.rtl.frames import is_lane
 from verif.rtl.pipelines import PIPELINES
 from verif.support.manifest import Module
@@ -369,13 +369,14 @@ class _Claims:
     def __init__(self, module: Module, mutants: Mutants, folder: Path) -> None:
         self._module, self._mutants, self._tests = module, mutants, proofs_of(module)
         self._alone = folder / "alone"
-        self._hold_without = False
+        self._hold_without = self._kept_without = False
         self._known: dict[int, str | None] = {}
 
     def fate(self, number: int) -> str | None:
         """`KILLED` if a proof fails with a mutant, while all succeed without one.
 
-        `EQUIVALENT` if it keeps to a specification, and that says what the module does.
+        `EQUIVALENT` if it keeps to a specification, and that says what the module does. That it
+        does not kills it only if the specification looks at nothing but ports.
         """
         if number not in self._known:
             self._known[number] = self._by_specification(number) or self._by_tests(number)
@@ -385,14 +386,24 @@ class _Claims:
         # Proofs know no other edge of the clock.
         if not is_specified(self._module) or self._mutants.mutants[number - 1].of_clock:
             return None
+        keeps = self._keeps_specification(number)
+        if keeps is not False or looks_inside(self._module):
+            return EQUIVALENT if keeps else None
+        if not self._kept_without:
+            kept = self._keeps_specification(0)
+            assert kept, f"{self._module.name} without a mutant breaks its specification"
+            self._kept_without = True
+        return KILLED
+
+    def _keeps_specification(self, number: int) -> bool | None:
         file = self._written(number)
         sources = (file if one.name == file.name else one for one in self._module.sources)
         try:
             unit = replace(self._module, sources=tuple(sources))
             prove_datapath(unit, self._alone / "proof", seconds=round(_PROOF_SECONDS))
         except AssertionError as error:
-            return KILLED if _REFUTED in str(error) else None
-        return EQUIVALENT
+            return False if _REFUTED in str(error) else None
+        return True
 
     def _by_tests(self, number: int) -> str | None:
         if not self._tests:

@@ -481,6 +481,19 @@ def _with_bits_of_words(module: Module, parameter: str) -> Module:
     return replace(module, given={**module.given, parameter: 1}, ports=ports)
 
 
+def looks_inside(module: Module) -> bool:
+    """Whether a specification is about more than the ports of a module.
+
+    That is its registers, or what stands for memories and parts: one that is broken does not show
+    that a result is wrong.
+    """
+    path = datapath(module)
+    if path is None:
+        return False
+    ports = _ports(f"{path.specification}_specification")
+    return bool(path.parts) or any(port.startswith(_INSIDE) for port in ports)
+
+
 def _watches(path: Datapath) -> bool:
     """Whether a specification is about a word of memories, which may be any one."""
     return _WATCHED in _ports(f"{path.specification}_specification")
