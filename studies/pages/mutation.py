@@ -1,11 +1,15 @@
 """The mutation score, from ``docs/mutation.json``."""
 
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from studies.mutants import record
+from studies.mutants.designs import module_without_parameters
 from studies.mutants.reasons import reason
 from studies.mutants.trial import LARGEST, SECONDS
+from verif.support.manifest import generated
 
 
 def values(results: Mapping[str, Any] | None = None) -> dict[str, Any]:
@@ -21,12 +25,23 @@ def values(results: Mapping[str, Any] | None = None) -> dict[str, Any]:
         "largest": LARGEST,
         "unseen": unseen,
         "left": results["of"] - len(found) - len(unseen),
+        "earlier": _earlier(results["modules"]),
         "later": sum(len(one["later"]) for _, one in found),
         "modules": [_module(name, one) for name, one in found],
         "alive": [
             (name, mutant, reason(name, mutant)) for name, one in found for mutant in one["alive"]
         ],
     }
+
+
+def _earlier(results: Mapping[str, Any]) -> int:
+    """How many results are of modules whose Verilog has changed since then."""
+    known = {name: one for name, one in generated().items() if name in results}
+    with tempfile.TemporaryDirectory() as folder:
+        return sum(
+            module_without_parameters(one, Path(folder)).digest != results[name]["digest"]
+            for name, one in known.items()
+        )
 
 
 def _module(name: str, found: Mapping[str, Any]) -> dict[str, Any]:

@@ -75,6 +75,18 @@ def test_the_lowest_score() -> None:
     assert record.lowest({"modules": {}}) == 1
 
 
+def test_the_page_counts_results_of_earlier_verilog(
+    modules: dict[str, Module], tmp_path: Path
+) -> None:
+    names = ("register_slice_bits32", "relu")
+    now = {name: module_without_parameters(modules[name], tmp_path).digest for name in names}
+    results = {name: {**MODULE, "digest": digest} for name, digest in now.items()}
+    every = {**record.read(), "modules": results}
+    assert mutation.values(every)["earlier"] == 0
+    results["relu"]["digest"] = "0" * 16
+    assert mutation.values(every)["earlier"] == 1
+
+
 def test_page_of_results() -> None:
     modules = {"one": MODULE | {"seconds": 3.0}, "other": MODULE | {"seconds": 5.0}}
     results = {"count": 30, "seed": 1, "of": 9, "unseen": ["third", "other"], "modules": modules}
