@@ -4,13 +4,12 @@ Breaks modules of ``gen/`` at random and asks whether a test notices; names may 
 and without one all modules are taken: small ones first, while one job takes large ones, so that no
 job ends long before the others. If one is due, all tests of the Verilog run and what they drive is
 recorded, in ``sim_build/mutants``, which takes a quarter of an hour or more; with ``--tests`` those
-of these files alone. Results go to
-``docs/mutation.json`` and ``docs/mutation.md`` module by module, and the score to
-``docs/trust.md``. What is interrupted goes on where it was: files of tests that were recorded and
-modules with a result are left out, unless the module has changed since then; that tests have
-changed is not noticed. With ``--anew`` modules with a result are tried once more, but for what is
-proved to be equivalent; that goes on after an interrupt too, if no modules are named. Without
-``docs/mutation.json`` all is tried from nothing.
+of these files alone. Results go to ``docs/mutation.json`` module by module, and at the end to the
+page ``docs/mutation.md`` and, as a score, to ``docs/trust.md``. What is interrupted goes on where
+it was: files of tests that were recorded and modules with a result are left out, unless the module
+has changed since then; that tests have changed is not noticed. With ``--anew`` modules with a
+result are tried once more, but for what is proved to be equivalent; that goes on after an interrupt
+too, if no modules are named. Without ``docs/mutation.json`` all is tried from nothing.
 """
 
 import argparse
@@ -194,7 +193,7 @@ def _finished(
         print(f"{progress} {name}: no test simulates it", flush=True)
         return False
     results["modules"][name] = result
-    _write(results)
+    record.write(results)
     numbers = f"{result['killed']} of {result['mutants']} killed"
     for fate in (EQUIVALENT, ALIVE, LATER):
         numbers += f", {len(result[fate])} {fate}" if result[fate] else ""
@@ -312,11 +311,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     firsts = {name: places[name][0] for name in due if places[name]}
     left = sorted(firsts, key=lambda name: (firsts[name].size, firsts[name].name))
     print(f"{len(due)} modules are due, {len(left)} of them simulated by tests", flush=True)
-    for name in _try_all(tuple(left), places, modules, results, options, started):
-        left.remove(name)
-        if anew:
-            anew.add(name)
-    _write(results)
+    try:
+        for name in _try_all(tuple(left), places, modules, results, options, started):
+            left.remove(name)
+            if anew:
+                anew.add(name)
+    finally:  # an interrupt leaves pages that show what there is
+        _write(results)
     if anew and not left:
         anew.forget()
     return 0

@@ -632,6 +632,14 @@ def test_tests_of_a_file(
         assert capsys.readouterr().err.endswith(message)
     assert len(written) == 2
 
+    def interrupted(*_: object) -> Iterator[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(program, "_try_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        program.main([first, "--recorded"])
+    assert len(written) == 3
+
 
 _THREE = ("mxsf_decoder", "safe_mac", "transposer")
 
