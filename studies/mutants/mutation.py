@@ -12,7 +12,9 @@ from verif.support.proof import run_yosys
 
 SELECTOR = "mutant"
 """A net of a mutated module: the number of the mutant, or 0."""
-_CHOSEN = "selected_mutant"
+_CHOSEN, _SEEN = "selected_mutant", "see_mutants"
+_MOST = 30
+"""Mutants of a module that are watched together, each by a bit of an ``int`` of C++."""
 _NUMBER = re.compile(r" -(mode|cell|port|portbit|ctrlbit|wire|wirebit) (\S+)")
 _READ: dict[tuple[Path, str], "Mutants"] = {}
 """Mutants of this process by folder and what they are drawn from: designs share their modules."""
@@ -69,11 +71,35 @@ class Mutants:
         return self._with(rf"wire \1{SELECTOR} = {number};")
 
     def chosen_at_start(self, module: int) -> str:
-        """Verilog in which a function of C++, called with a number, chooses the mutant."""
-        return self._with(
+        """Verilog in which a function of C++, called with a number, chooses the mutant.
+
+        With the largest number that there is, which is no mutant's, another function gets a bit for
+        each mutant, 1 if what it changes is not the same already.
+        """
+        text = self._with(
             rf'import "DPI-C" function int {_CHOSEN}(input int module_number);\n'
+            rf'  import "DPI-C" function void {_SEEN}(input int seen);\n'
             rf"  reg \1{SELECTOR};\n  initial {SELECTOR} = {_CHOSEN}({module});"
         )
+        if not self.mutants:
+            return text
+        assert len(self.mutants) <= _MOST, f"{self.module} has {len(self.mutants)} mutants"
+        differ = [f"({change}) != ({right})" for change, right in self._changes()]
+        bits = ", ".join([*reversed(differ), "1'b0"])
+        watch = f"  always @* if (&{SELECTOR}) {_SEEN}({{{bits}}});\n"
+        return text.replace("endmodule", f"{watch}endmodule")
+
+    def _changes(self) -> list[tuple[str, str]]:
+        """For each mutant what it changes a bit to, and the bit."""
+        changes = []
+        for mutant in self.mutants:
+            chosen = re.findall(
+                rf"assign (\S+) = {SELECTOR} == \d+'h0*{mutant.number:x};", self.text
+            )
+            assert len(chosen) == 1, f"{self.module} chooses mutants in another way"
+            (change,) = re.findall(rf"= {re.escape(chosen[0])} \? (.+?) : (.+);", self.text)
+            changes.append(change)
+        return changes
 
     def chosen_by_argument(self) -> str:
         """Verilog that a simulator tells the mutant in the words of `argument`."""
@@ -146,7 +172,7 @@ def _draw(module: Module, folder: Path, *, count: int, seed: int) -> None:
     for source in inside:
         (folder / source.name).write_text(source.read_text())
     library = f"read_verilog -lib {' '.join(s.name for s in inside)}; " if inside else ""
-    control = f"-ctrl {SELECTOR} {count.bit_length()} 1"
+    control = f"-ctrl {SELECTOR} {(count + 1).bit_length()} 1"
     # What is written to JSON is sorted: mutants would be others if that came first.
     run_yosys(
         folder,

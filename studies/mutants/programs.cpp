@@ -268,14 +268,19 @@ int main(int count, char** arguments) {
     }
     bool tried_again = false;
     for (int number = 2; number < count; ++number) {
+        if (mutants.empty()) break;
         const Job job = read_job(arguments[number]);
-        chosen = 0;
+        see_all(mutants[0]);
         const Result right = run_job(job, nullptr);
         // A right machine breaks no rule and writes something.
         const size_t values = right.values.size();
         if (right.stuck || values < 2 || right.values[values - 2] || right.memory.empty()) return 3;
         std::vector<int> left;
         for (int mutant : mutants) {
+            if (!was_seen(mutant)) {
+                left.push_back(mutant);
+                continue;
+            }
             chosen = mutant;
             const Result found = run_job(job, &right);
             // What a program with an error leaves in memory may depend on cycles.

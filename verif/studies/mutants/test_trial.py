@@ -332,7 +332,7 @@ def test_beats_tell_more_than_handshakes(tmp_path: Path, monkeypatch: pytest.Mon
     for right, mutants in (
         (
             "  assign s_axis_tready = moves & ~ rst;",
-            "  wire [1:0] mutant;\n  reg odd;\n  always @(posedge clk) odd <= ~ odd & ~ rst;\n"
+            "  wire [2:0] mutant;\n  reg odd;\n  always @(posedge clk) odd <= ~ odd & ~ rst;\n"
             f"  assign s_axis_tready = (moves | mutant == {drops}) & ~ rst"
             f" & ~ (mutant == {slow} & odd) & ~ (mutant == {stands} & beats > 90);",
         ),
@@ -366,7 +366,7 @@ def test_a_design_that_differs_from_itself_is_refused(
     ready, beats = "  assign s_axis_tready = ", "{ beats, s_axis_tdata }"
     assert text.count(ready) == text.count(beats) == 1
     opened = (
-        '  import "DPI-C" function int dup(input int file);\n  wire [1:0] mutant;\n'
+        '  import "DPI-C" function int dup(input int file);\n  wire [2:0] mutant;\n'
         "  integer opened;\n  initial opened = dup(1);\n"  # one more at each call
     )
     text = text.replace(ready, opened + ready).replace(beats, f"opened ^ {beats}")
@@ -427,7 +427,7 @@ def test_recordings_that_are_interrupted_or_fail(bad: str, tmp_path: Path) -> No
 
 
 SAMPLE = {
-    "multiplier_18x18": "arithmetic/test_dsp_multiplier.py",
+    "largest_exponent_count8": "stream/test_largest_exponent.py",
     "mxsf_decoder": "mac/test_decoder.py",
     "mxsf_operand_packer": "stream/test_operand_packer.py",
     "tile_transposer": "machine/dma/test_tile_transposer.py",
