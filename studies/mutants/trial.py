@@ -29,8 +29,9 @@ LARGEST = 6_000_000
 """Characters of Verilog that are compiled for a design that is built, see `Design.size`."""
 _FIRST_ROWS = 4096
 """Rows of a run that are replayed before proofs."""
-_REPLAY_SECONDS, _PROGRAMS_SECONDS = 900.0, 1800.0
-"""Time limits of replays of a design, and of a machine that runs programs to their end."""
+_REPLAY_SECONDS, _PROGRAMS_SECONDS, _QUICK_SECONDS = 900.0, 1800.0, 300.0
+"""Time limits of replays of a design, of a machine that runs programs to their end, and of both in
+a quick trial."""
 _DESIGNS, _OWN, _SMALL = 3, 2, 5
 """Designs that a module is tried in, at most, so many more of the tests of its unit, and so many
 more that are soon built."""
@@ -139,7 +140,8 @@ def put_to_trial(
     beside : Mapping of str to sequence of Module, optional
         By name of a design, modules in it that have mutants in the same build: it is built once.
     quick : bool
-        Replay first rows alone in large designs, and run no tests. What is left is for `LATER`.
+        Build one large design at most, replay its first rows alone, and run no tests. What is left
+        is for `LATER`.
     proved : collection of int
         Mutants that are known to be equivalent.
     killed : collection of int
@@ -181,6 +183,8 @@ def put_to_trial(
         wanted = [number for number in left if number not in excused or not at]
         if not wanted or (len(left) > _FEW and design.size > _LARGER * found[0].size):
             break
+        if quick and at and design.size > _SOON_BUILT:
+            continue
         used.append(design.top)
         together = {one.name: one for one in [module, *(beside or {}).get(design.name, ())]}
         several = [
@@ -247,6 +251,9 @@ class _Trial:
         program = build(several, design, place)
         is_large = design.size > _SOON_BUILT
         is_long = design.runs_programs or is_large
+        seconds = _PROGRAMS_SECONDS if design.runs_programs else _REPLAY_SECONDS
+        if self._quick:
+            seconds = _QUICK_SECONDS
         before_proofs = _FIRST_ROWS if is_long else self._most_rows
         rounds = (_FIRST_ROWS, self._most_rows)
         for most in rounds[:1] if self._quick and is_long else rounds:
@@ -263,7 +270,7 @@ class _Trial:
                 design,
                 self._folder / "rows",
                 most_rows=most,
-                seconds=_PROGRAMS_SECONDS if design.runs_programs else _REPLAY_SECONDS,
+                seconds=seconds,
             )
             self.fates |= dict.fromkeys(seen.killed, KILLED)
             for number, where in seen.other.items():
