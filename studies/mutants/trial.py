@@ -18,7 +18,13 @@ from studies.mutants.limits import run_within
 from studies.mutants.mutation import Mutant, Mutants, mutate
 from studies.mutants.reasons import reason
 from studies.mutants.replay import build, replay
-from verif.rtl.datapaths import datapath, looks_inside, prove_datapath
+from verif.rtl.datapaths import (
+    datapath,
+    is_of_ports,
+    is_wrong_at_ports,
+    prove_datapath,
+    says_of_inside,
+)
 from verif.rtl.frames import is_lane
 from verif.rtl.pipelines import PIPELINES
 from verif.support.manifest import Module
@@ -368,7 +374,7 @@ class _Proofs:
 
 
 class _Claims:
-    """What tests prove of a module, with a mutant in its place.
+    """What its specification says and tests prove of a module, with a mutant in its place.
 
     A proof that has no time left says nothing.
     """
@@ -383,7 +389,7 @@ class _Claims:
         """`KILLED` if a proof fails with a mutant, while all succeed without one.
 
         `EQUIVALENT` if it keeps to a specification, and that says what the module does. That it
-        does not kills it only if the specification looks at nothing but ports.
+        does not kills it only if the specification says it by nothing but ports.
         """
         if number not in self._known:
             self._known[number] = self._by_specification(number) or self._by_tests(number)
@@ -394,20 +400,30 @@ class _Claims:
         if not is_specified(self._module) or self._mutants.mutants[number - 1].of_clock:
             return None
         keeps = self._keeps_specification(number)
-        if keeps is not False or looks_inside(self._module):
+        if keeps is not False or not self._is_wrong_at_ports(number):
             return EQUIVALENT if keeps else None
         if not self._kept_without:
             kept = self._keeps_specification(0)
-            assert kept, f"{self._module.name} without a mutant breaks its specification"
-            self._kept_without = True
-        return KILLED
+            assert kept is not False, f"{self._module.name} breaks its specification by itself"
+            self._kept_without = bool(kept)
+        return KILLED if self._kept_without else None
 
-    def _keeps_specification(self, number: int) -> bool | None:
+    def _is_wrong_at_ports(self, number: int) -> bool:
+        """Whether one that breaks its specification is known to do so at ports."""
+        if not says_of_inside(self._module):
+            return is_of_ports(self._module)
+        folder, seconds = self._alone / "proof", round(_PROOF_SECONDS)
+        return is_wrong_at_ports(self._unit(number), folder, seconds=seconds)
+
+    def _unit(self, number: int) -> Module:
         file = self._written(number)
         sources = (file if one.name == file.name else one for one in self._module.sources)
+        return replace(self._module, sources=tuple(sources))
+
+    def _keeps_specification(self, number: int) -> bool | None:
+        seconds = round(_PROOF_SECONDS)
         try:
-            unit = replace(self._module, sources=tuple(sources))
-            prove_datapath(unit, self._alone / "proof", seconds=round(_PROOF_SECONDS))
+            prove_datapath(self._unit(number), self._alone / "proof", seconds=seconds)
         except AssertionError as error:
             return False if _REFUTED in str(error) else None
         return True

@@ -21,7 +21,7 @@ from verif.rtl.pipelines import prove_stillness
 from verif.rtl.stream_rules import ENABLES
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, generated
-from verif.support.proof import INDUCTION, never, never_at
+from verif.support.proof import INDUCTION, first_clock, never, never_at
 
 FOLDER = Path(__file__).parent / "specifications"
 """Of specifications."""
@@ -46,6 +46,8 @@ _MEMORY = re.compile(r"^  reg \[(\w+)-1:0\] (\w+) \[0:(\w+)-1\];$\n", re.MULTILI
 _PLACED = re.compile(r"^  mxsafe_beat_memory (#\(\.BEAT_BITS\((\d+)\).*\()$", re.MULTILINE)
 _INSTANCE = re.compile(r"^  (\w+)(?: #\(.*?\))? \\?\S+ +\($", re.MULTILINE)
 _PORT = re.compile(r"^  input .*?(\w+),?$", re.MULTILINE)
+_INSIDE_HOLDS = "inside_holds"
+"""An output of specifications: what they say of nets inside, so that induction proves ``holds``."""
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ _BANKS = {"BANKS": "banks", "DEPTH": "bank_depth", "COLUMNS": "columns"}
 _WRITER: Mapping[str, str | int] = {"WIDTH": "width", "OUT": 64, "A": 256, "W": 512}
 _RESULTS = {"ROWS": "rows", "BEATS": "beats", "UNDER_WAY": "under_way"}
 _RUNS = {"BYTES": "word_bytes", "LAST": "tells_last"}
+_MASTER = {"WORD": "word_bytes", "BITS": "data_bits", "BURST": "burst", "DEPTH": "bursts"}
 _READER = {
     "DEPTH": "depth",
     "ADDRESS": "address_bits",
@@ -269,6 +272,12 @@ DATAPATHS = {
     "burst_splitter*_fpga": Datapath("burst_splitter", {**_BURSTS, "LATER": 1}, steps=True),
     "burst_splitter": Datapath("burst_splitter", _BURSTS, steps=True),
     "burst_splitter_beat_bytes8_beats_bits13": Datapath("burst_splitter", _BURSTS, steps=True),
+    "axi_reader*_fpga": Datapath(
+        "axi_reader", {**_MASTER, "WINDOW": "window", "LATER": 1}, steps=True
+    ),
+    "axi_reader*": Datapath("axi_reader", {**_MASTER, "WINDOW": "window"}, steps=True),
+    "axi_writer*_fpga": Datapath("axi_writer", {**_MASTER, "LATER": 1}, steps=True),
+    "axi_writer*": Datapath("axi_writer", _MASTER, steps=True),
     "block_sequencer": Datapath("block_sequencer", _BLOCKS, steps=True),
     "block_sequencer*_early1": Datapath("block_sequencer", {**_BLOCKS, "EARLY": 1}, steps=True),
     "block_sequencer*_turns2": Datapath(
@@ -343,6 +352,10 @@ DATAPATHS = {
     "every_function": _lanes("function_lane_pipeline8", 4, operands=3),
     f"{_POWERS}_width4": _lanes(f"{_POWERS}_lane_pipeline8", 2, operands=3),
     _WITH_DERIVATIVES: _lanes(f"{_WITH_DERIVATIVES}_lane_pipeline3", 3, chosen=8),
+    "softmax_entry*_norms": Datapath(
+        "softmax_entry", {"LANES": "lanes", "NORMS": "norms"}, steps=True
+    ),
+    "softmax_entry_beats": Datapath("softmax_entry", {"LANES": "lanes"}, steps=True),
     "vector_buffer_columns8_banks2_bank_depth256": Datapath("vector_buffer", _BANKS, steps=True),
 }
 """By patterns of units, of which the first one counts."""
@@ -447,28 +460,29 @@ def _in_place(part: Module, specification: str) -> str:
     )
 
 
-def claims(module: Module) -> list[str]:
+def claims(module: Module, *, of_ports: bool = False) -> list[str]:
     """Verilog of a module, of its specification, and of ``monitor``, 1 where they differ.
 
-    One for each variant of what stands for parts.
+    One for each variant of what stands for parts; `of_ports` without what it says of nets inside.
     """
     path = datapath(module)
     assert path is not None, f"{module.name} has no specification"
-    text = _claim(module, path)
+    text = _claim(module, path, of_ports=of_ports)
     if path.variants == 1:
         return [text]
     return [f"`define VARIANT {variant}\n{text}" for variant in range(path.variants)]
 
 
-def _claim(module: Module, path: Datapath) -> str:
+def _claim(module: Module, path: Datapath, *, of_ports: bool) -> str:
     if path.words:
         module = _with_bits_of_words(module, path.words)
     names = [f"{path.specification}_specification", *["mxsf_operands"] * bool(path.codes)]
     names += ["mxsf_significands"] * bool(path.significands)
     names += [put.split()[0] for put in path.parts.values()]
     names += ["watched_memory"] * _watches(path)
-    text = _shown(module, _nets(module, path), watches=_watches(path))
-    return f"{text}\n{specification_text(*names)}\n{_monitor(module, path)}"
+    nets = {} if of_ports else _nets(module, path)
+    text = _shown(module, nets, watches=_watches(path))
+    return f"{text}\n{specification_text(*names)}\n{_monitor(module, path, nets)}"
 
 
 def _with_bits_of_words(module: Module, parameter: str) -> Module:
@@ -481,17 +495,27 @@ def _with_bits_of_words(module: Module, parameter: str) -> Module:
     return replace(module, given={**module.given, parameter: 1}, ports=ports)
 
 
-def looks_inside(module: Module) -> bool:
-    """Whether a specification is about more than the ports of a module.
+def is_of_ports(module: Module) -> bool:
+    """Whether a specification says what is right at the ports of a module by these alone.
 
-    That is its registers, or what stands for memories and parts: one that is broken does not show
-    that a result is wrong.
+    Others do it by registers of the unit, or by what stands for memories and parts: that one is
+    broken does not show that a result is wrong.
     """
     path = datapath(module)
-    if path is None:
+    if path is None or path.parts:
         return False
     ports = _ports(f"{path.specification}_specification")
-    return bool(path.parts) or any(port.startswith(_INSIDE) for port in ports)
+    return not any(port.startswith(_INSIDE) for port in ports) or says_of_inside(module)
+
+
+def says_of_inside(module: Module) -> bool:
+    """Whether a specification says apart what holds of nets inside a module."""
+    path = datapath(module)
+    return path is not None and _says_of_inside(path)
+
+
+def _says_of_inside(path: Datapath) -> bool:
+    return f"output {_INSIDE_HOLDS}," in _modules()[f"{path.specification}_specification"]
 
 
 def _watches(path: Datapath) -> bool:
@@ -608,11 +632,34 @@ def prove_datapath(
         That a method may take, of a specification that has `steps`.
     """
     for variant, text in enumerate(claims(module)):
-        if change is not None:
-            right, wrong = change
-            assert text.count(right) == 1, f"{module.name} no longer holds {right!r} once"
-            text = text.replace(right, wrong)
-        _prove(module, text, folder / str(variant), seconds)
+        _prove(module, _changed(module, text, change), folder / str(variant), seconds)
+
+
+def is_wrong_at_ports(
+    module: Module,
+    folder: Path,
+    *,
+    change: tuple[str, str] | None = None,
+    seconds: int = _SECONDS,
+) -> bool:
+    """Whether a module is found to give what its specification does not say, within 200 cycles.
+
+    See `prove_datapath`; what the specification says of nets inside is left out.
+    """
+    (text,) = claims(module, of_ports=True)
+    try:
+        first_clock(folder, _changed(module, text, change), "monitor", seconds=seconds)
+    except AssertionError:
+        return False
+    return True
+
+
+def _changed(module: Module, text: str, change: tuple[str, str] | None) -> str:
+    if change is None:
+        return text
+    right, wrong = change
+    assert text.count(right) == 1, f"{module.name} no longer holds {right!r} once"
+    return text.replace(right, wrong)
 
 
 def _prove(module: Module, text: str, folder: Path, seconds: int) -> None:
@@ -683,7 +730,7 @@ def _file(module: Module, part: str) -> str:
     return next(source.read_text() for source in module.sources if source.stem == part)
 
 
-def _stepping_monitor(module: Module, path: Datapath) -> str:
+def _stepping_monitor(module: Module, path: Datapath, nets: Mapping[str, int]) -> str:
     """A module whose output is 1 in a cycle after the first in which the specification is broken.
 
     The first cycle is one of reset, whatever registers hold before it.
@@ -696,9 +743,9 @@ def _stepping_monitor(module: Module, path: Datapath) -> str:
     wires = [
         f"  wire [{port.width - 1}:0] {port.name};" for port in ports if port.direction == "output"
     ]
-    shown = _nets(module, path) | (_of_memories(module) if _watches(path) else {})
-    nets = {f"{_INSIDE}{net}": bits for net, bits in shown.items()}
-    wires += [f"  wire [{bits - 1}:0] {net};" for net, bits in nets.items()]
+    known = {**nets, **(_of_memories(module) if _watches(path) else {})}
+    shown = {f"{_INSIDE}{net}": bits for net, bits in known.items()}
+    wires += [f"  wire [{bits - 1}:0] {net};" for net, bits in shown.items()]
     resets = {"rst": "rst | ~started"}
     watched = [_WATCHED] * _watches(path)
     # What is never loaded may be anything, and stays the same.
@@ -706,24 +753,27 @@ def _stepping_monitor(module: Module, path: Datapath) -> str:
         f"  reg [{_WATCHED_BITS - 1}:0] {port};\n  always @($global_clock) {port} <= {port};"
         for port in watched
     ]
-    there = {port: resets.get(port, port) for port in [*module.ports, *nets, *watched]}
+    there = {port: resets.get(port, port) for port in [*module.ports, *shown, *watched]}
     of_unit = ", ".join(f".{port}({value})" for port, value in there.items())
     of_specification = [f".{port}({there.get(port, 0)})" for port in _ports(name)]
+    results = ["holds", *[_INSIDE_HOLDS] * (_says_of_inside(path) and bool(nets))]
+    wires += [f"  wire {', '.join(results)};"]
+    of_specification += [f".{result}({result})" for result in results]
+    both = f"({' & '.join(results)})" if len(results) > 1 else "holds"
     body = "\n".join(wires)
     return (
-        f"\nmodule monitor({', '.join(declared)}, output differs);\n{body}\n  wire holds;\n"
+        f"\nmodule monitor({', '.join(declared)}, output differs);\n{body}\n"
         "  reg started = 0;\n  always @($global_clock) started <= 1;\n"
         f"  {module.instance} unit ({of_unit});\n"
-        f"  {name}{_with(_parameters(module, path))} right ({', '.join(of_specification)}, "
-        ".holds(holds));\n"
-        "  assign differs = started & ~holds;\nendmodule\n"
+        f"  {name}{_with(_parameters(module, path))} right ({', '.join(of_specification)});\n"
+        f"  assign differs = started & ~{both};\nendmodule\n"
     )
 
 
-def _monitor(module: Module, path: Datapath) -> str:
+def _monitor(module: Module, path: Datapath, nets: Mapping[str, int]) -> str:
     """A module whose output is 1 where a result is not what the specification says."""
     if path.steps:
-        return _stepping_monitor(module, path)
+        return _stepping_monitor(module, path, nets)
     free = _free(module, path)
     name = f"{path.specification}_specification"
     declared = [f"input [{width - 1}:0] {port}" for port, width in free.items()]

@@ -10,12 +10,15 @@ from verif.rtl.datapaths import (
     FOLDER,
     datapath,
     inside,
+    is_wrong_at_ports,
     only_wires,
     prove_datapath,
+    says_of_inside,
     specification_text,
     texts,
 )
 from verif.support.manifest import Module
+from verif.support.proof import run_yosys
 from verif.support.tests import some
 
 WRONG = {
@@ -263,6 +266,18 @@ WRONG = {
         ".code(s_axis_tuser),",
         ".code({ s_axis_tuser[1], s_axis_tuser[0] & ~s_axis_tlast }),",
     ),
+    "axi_writer_word_bytes16_data_bits64": (
+        r"assign empty = ~ \$empty$any ;",
+        r"assign empty = ~ \$empty$any  | pop;",
+    ),
+    "softmax_entry_lanes1_beats_norms": (
+        r"assign \$key_0_is_nan$any  = | s_axis_tdata[22:0];",
+        r"assign \$key_0_is_nan$any  = | s_axis_tdata[22:1];",
+    ),
+    "axi_reader_word_bytes16_data_bits64": (
+        r"assign \$words_payload$and  = words_payload[128] & beat_of_word;",
+        r"assign \$words_payload$and  = words_payload[128] & beat_of_word & ~tags_pop;",
+    ),
     "safe_mac": (
         "else if (en) pack_zero_sign <= zero_sign;",
         "else if (en) pack_zero_sign <= 1'h0;",
@@ -286,6 +301,30 @@ def test_wrong_datapaths_are_not_proved(
 ) -> None:
     with pytest.raises(AssertionError, match="proof did fail"):
         prove_datapath(modules[name], tmp_path, change=WRONG[name])
+
+
+@pytest.mark.yosys
+@pytest.mark.parametrize("name", ["tag_queue", "buffer_address_generator_together2"])
+def test_ports_alone_tell_wrong_datapaths(
+    name: str, modules: dict[str, Module], tmp_path: Path
+) -> None:
+    module = modules[name]
+    assert says_of_inside(module)
+    assert is_wrong_at_ports(module, tmp_path, change=WRONG[name])
+
+
+@pytest.mark.yosys
+def test_what_is_right_at_ports_depends_on_no_net_inside(
+    modules: dict[str, Module], tmp_path: Path
+) -> None:
+    """Of specifications that say apart what holds of these nets."""
+    found = (datapath(module) for module in modules.values() if says_of_inside(module))
+    names = sorted({f"{path.specification}_specification" for path in found if path})
+    assert len(names) > 10
+    (tmp_path / "all.v").write_text(specification_text(*names))
+    ports = [f"select -assert-none {name}/o:holds %ci* {name}/i:inside_* %i" for name in names]
+    nets = [f"select -assert-any {name}/o:inside_holds %ci* {name}/i:inside_* %i" for name in names]
+    run_yosys(tmp_path, f"read_verilog all.v; proc; flatten; {'; '.join(ports + nets)}")
 
 
 def test_every_pattern_is_of_a_unit(modules: dict[str, Module]) -> None:

@@ -134,8 +134,10 @@ module address_generator_specification #(
   input [BITS-1:0] inside_turn_of_3,
   // For units around it.
   output [LOOPS-1:0] ends,
+  output [BITS-1:0] at,
   output reg on,
   output reg calm,  // paced, it advances in every second cycle at most, and says then what ends
+  output inside_holds,
   output holds
 );
   wire [4*COUNT-1:0] counts = {count_3, count_2, count_1, count_0};
@@ -162,13 +164,15 @@ module address_generator_specification #(
       if (begins) {left, began} <= {counts[COUNT*index +: COUNT], {BITS{1'b0}} | start};
       else if (turns) {left, began} <= {ends[index] ? counts[COUNT*index +: COUNT] : left - 1'b1, next};
   end endgenerate
+  assign at = of[0].began;
   always @(posedge clk) begin
     calm <= ~begins & ~advance;
     if (begins) on <= ~|none;
     else on <= ~rst & on & ~(advance & (&ends | |none | PACED & ~calm));
   end
-  assign holds = ~on | address == of[0].began & &same & (PACED & ~calm
+  assign holds = ~on | address == at & (PACED & ~calm
     | ends_run == ends[0] & last == &ends & last_turn == &ends[LOOPS-1:1]);
+  assign inside_holds = ~on | &same;
 endmodule
 
 // A row of operands, each a beat; or all the same beat; or each a number of it, which leaves from a
@@ -235,13 +239,14 @@ module beat_chain_specification #(parameter STAGES = 4, LANES = 192, LARGEST = 8
   input [LANES+LARGEST:0] inside_beat_4,
   input [LANES+LARGEST:0] inside_beat_5,
   input [LANES+LARGEST:0] inside_beat_6,
+  output inside_holds,
   output holds
 );
   localparam WIDTH = LANES + LARGEST + 1;
   wire [7*WIDTH-1:0] own = {
     inside_beat_6, inside_beat_5, inside_beat_4, inside_beat_3,
     inside_beat_2, inside_beat_1, inside_beat_0};
-  wire [STAGES-1:0] right;
+  wire [STAGES-1:0] right, same;
   genvar index;
   generate for (index = 0; index < STAGES; index = index + 1) begin : stage
     reg there, ends_block;
@@ -255,12 +260,13 @@ module beat_chain_specification #(parameter STAGES = 4, LANES = 192, LARGEST = 8
       always @(posedge clk) if (rst) {there, ends_block} <= 0;
         else if (moves[index]) {there, ends_block} <= {stage[index-1].there, stage[index-1].ends_block};
     end
-    wire [WIDTH-1:0] found;
-    if (index == STAGES - 1) assign found = waiting; else assign found = own[WIDTH*index +: WIDTH];
-    assign right[index] = valid[index] == there & ends[index] == ends_block & (~there | found == held)
+    assign right[index] = valid[index] == there & ends[index] == ends_block
+      & (~there | index != STAGES - 1 | waiting == held)
       & (~there | shown != 1 << index | shown_largest == held[LANES +: LARGEST]);
+    assign same[index] = ~there | index == STAGES - 1 | own[WIDTH*index +: WIDTH] == held;
   end endgenerate
   assign holds = &right & (shown != 0 | shown_largest == 0);
+  assign inside_holds = &same;
 endmodule
 
 // A run of beats, cut where the number of a beat is a multiple of BURST; what the last burst carries. With
@@ -281,6 +287,7 @@ module burst_splitter_specification #(parameter BYTES = 32, BURST = 32, BEATS = 
   input [(65-$clog2(BYTES*BURST))/2-1:0] inside_upper_address,
   input inside_run_is_last,
   input inside_cut__ready,
+  output inside_holds,
   output holds
 );
   localparam ADDRESS = 64 - $clog2(BYTES), PAYLOAD = 65 + $clog2(BURST);
@@ -303,11 +310,11 @@ module burst_splitter_specification #(parameter BYTES = 32, BURST = 32, BEATS = 
     if (comes) {carries, left, next} <= run_payload;
     else if (leaves) {left, next} <= {left - beats[BEATS-1:0], next + beats};
   end
-  wire same = ~active | inside_beats_left == left & inside_run_is_last == carries
-    & {inside_upper_address, inside_lower_address, inside_place} == next;
-  assign holds = run_ready == (~active | !LATER & leaves & ends) & same
-    & burst_valid == (LATER ? held : active) & (~burst_valid | burst_payload == (LATER ? kept : burst))
-    & (!LATER | inside_cut__ready == has_room);
+  assign holds = run_ready == (~active | !LATER & leaves & ends)
+    & burst_valid == (LATER ? held : active) & (~burst_valid | burst_payload == (LATER ? kept : burst));
+  assign inside_holds = (!LATER | inside_cut__ready == has_room)
+    & (~active | inside_beats_left == left & inside_run_is_last == carries
+      & {inside_upper_address, inside_lower_address, inside_place} == next);
 endmodule
 
 // A flag so many enabled cycles later; after a reset there was none.
@@ -518,6 +525,7 @@ module buffer_address_generator_specification #(parameter PACED = 0, TOGETHER = 
   input [17:0] inside_turn_of_1,
   input [17:0] inside_turn_of_2,
   input [17:0] inside_turn_of_3,
+  output inside_holds,
   output holds
 );
   reg [99:0] kept;
@@ -534,23 +542,25 @@ module buffer_address_generator_specification #(parameter PACED = 0, TOGETHER = 
     beside <= take | rst | advance & ends ? 0 : beside + advance;
   end
   wire [3:0] loop_ends;
-  wire walk_right, walk_on;
-  wire [17:0] sum = inside_address[16:0] + beside;
+  wire walk_right, walk_same, walk_on;
+  wire [17:0] at, sum = at[16:0] + beside;
   address_generator_specification #(.PACED(PACED)) walk (
     .clk(clk), .rst(rst), .begins(take & ~rst), .start(start), .count_0(turns), .count_1(now[21:12]),
     .count_2(now[31:22]), .count_3(now[39:32]), .step_0(kept[54:40]), .step_1(kept[69:55]),
-    .step_2(kept[84:70]), .step_3(kept[99:85]), .advance(advance & ends), .address(inside_address),
+    .step_2(kept[84:70]), .step_3(kept[99:85]), .advance(advance & ends), .address(at),
     // Of words beside each other the last one says what ends.
     .ends_run(ends ? ends_run : loop_ends[0]), .last(ends ? last : &loop_ends),
-    .last_turn(last_turn), .ends(loop_ends), .on(walk_on),
+    .last_turn(last_turn), .ends(loop_ends), .at(at), .on(walk_on),
     .inside_turns_left_0(inside_turns_left_0), .inside_turns_left_1({2'b0, inside_turns_left_1}),
     .inside_turns_left_2({2'b0, inside_turns_left_2}),
     .inside_turns_left_3({4'b0, inside_turns_left_3}), .inside_turn_of_1(inside_turn_of_1),
-    .inside_turn_of_2(inside_turn_of_2), .inside_turn_of_3(inside_turn_of_3), .holds(walk_right));
-  assign holds = active == on & walk_right & (on | ~walk_on) & (!PACED | settled == (on & calm))
+    .inside_turn_of_2(inside_turn_of_2), .inside_turn_of_3(inside_turn_of_3),
+    .inside_holds(walk_same), .holds(walk_right));
+  assign holds = active == on & walk_right & (!PACED | settled == (on & calm))
+    & (~walk_on | place == {at[17] | sum[17], sum[16:0]}) & (~on | ends | ~ends_run & ~last);
+  assign inside_holds = walk_same & (on | ~walk_on) & (~walk_on | inside_address == at)
     & (~on | inside_kept == kept & inside_word_beside == beside
-      & (TOGETHER == 1 | inside_joins_words == joined)
-      & place == {inside_address[17] | sum[17], sum[16:0]} & (ends | ~ends_run & ~last));
+      & (TOGETHER == 1 | inside_joins_words == joined));
 endmodule
 
 // The runs of words of a descriptor in memory: as many words as its innermost count, at the base plus
@@ -587,6 +597,7 @@ module memory_address_generator_specification #(parameter BYTES = 32, LAST = 1, 
   input [7:0] inside_turns_left_2,
   input [32:0] inside_turn_of_1,
   input [32:0] inside_turn_of_2,
+  output inside_holds,
   output holds
 );
   localparam ADDRESS = 64 - $clog2(BYTES);
@@ -600,7 +611,8 @@ module memory_address_generator_specification #(parameter BYTES = 32, LAST = 1, 
   wire [ADDRESS+1:0] end_of_run = first + words;
   wire is_past = end_of_run > 1 << ADDRESS;
   wire [2:0] loop_ends;
-  wire ends = &loop_ends, walk_on, walk_calm, walk_right;
+  wire ends = &loop_ends, walk_on, walk_calm, walk_right, walk_same;
+  wire [32:0] at;
   wire is_none = ~|fields[43:32] | ~|fields[53:44] | ~|fields[63:54] | ~|fields[71:64];
   always @(posedge clk) begin
     walks <= ~rst & (begins | walks & ~(steps & ends));
@@ -609,7 +621,7 @@ module memory_address_generator_specification #(parameter BYTES = 32, LAST = 1, 
     settled <= ~rst & walks & ~steps;
     known <= ~rst & held & ~moves;
     was_past <= is_past;
-    if (steps) {last, words, first} <= {ends, fields[43:32], {1'b0, base} + inside_address};
+    if (steps) {last, words, first} <= {ends, fields[43:32], {1'b0, base} + at};
     sane <= rst | sane & ~((begins | steps) & is_none) & ~(leaves & ~asked);
   end
   address_generator_specification #(
@@ -617,7 +629,7 @@ module memory_address_generator_specification #(parameter BYTES = 32, LAST = 1, 
     .clk(clk), .rst(rst), .begins(begins), .start(fields[31:$clog2(BYTES)]), .count_0(fields[53:44]),
     .count_1(fields[63:54]), .count_2({2'b0, fields[71:64]}), .count_3(10'd1),
     .step_0(fields[91:72]), .step_1(fields[111:92]), .step_2(fields[131:112]), .step_3(20'd0),
-    .advance(steps), .address(inside_address),
+    .advance(steps), .address(at), .at(at),
     .ends_run(PACED ? inside_ends_run : loop_ends[0]),
     .last(PACED ? inside_ends_run & inside_loop_1_ended & inside_loop_2_ended : ends),
     .last_turn(PACED ? inside_loop_1_ended & inside_loop_2_ended : &loop_ends[2:1]),
@@ -625,7 +637,7 @@ module memory_address_generator_specification #(parameter BYTES = 32, LAST = 1, 
     .inside_turns_left_0(inside_turns_left_0), .inside_turns_left_1(inside_turns_left_1),
     .inside_turns_left_2({2'b0, inside_turns_left_2}), .inside_turns_left_3(10'd0),
     .inside_turn_of_1(inside_turn_of_1), .inside_turn_of_2(inside_turn_of_2),
-    .inside_turn_of_3(33'd0), .holds(walk_right));
+    .inside_turn_of_3(33'd0), .inside_holds(walk_same), .holds(walk_right));
   wire gives = PACED ? known & ~was_past : held & ~is_past;
   wire stops = PACED ? known & was_past : held & is_past;
   wire [75-$clog2(BYTES)+LAST:0] run = {last, words, first[ADDRESS-1:0]};
@@ -633,8 +645,8 @@ module memory_address_generator_specification #(parameter BYTES = 32, LAST = 1, 
     & (~walks | walk_on) & (~held | inside_run_payload == run & inside_run_is_past == first[ADDRESS])
     & (!PACED | inside_walk_is_settled == settled & inside_past_is_known == known
       & (~known | inside_was_past == was_past) & (~settled | walks & walk_calm));
-  assign holds = ~sane | walk_right & same & run_valid == gives & past == stops
-    & asked == (all & (~held | gives)) & (~gives | run_payload == run);
+  assign inside_holds = ~sane | walk_right & walk_same & same & (~walk_on | inside_address == at);
+  assign holds = ~sane | run_valid == gives & past == stops & asked == (all & (~held | gives)) & (~gives | run_payload == run);
 endmodule
 
 // A queue: the oldest tag leaves. Nothing is claimed once one has come without room, or left where there
@@ -682,6 +694,7 @@ module tag_queue_specification #(parameter DEPTH = 32) (
   input inside_tag_30,
   input inside_tag_31,
   input [$clog2(DEPTH):0] inside_tags_held,
+  output inside_holds,
   output holds
 );
   reg sane;
@@ -707,6 +720,7 @@ module tag_queue_specification #(parameter DEPTH = 32) (
     wire [$clog2(DEPTH)-1:0] age = held - 1 - place;
     assign right[place] = place >= held | tags[age] == queue[place];
   end endgenerate
-  assign holds = ~sane | &right & held <= DEPTH & inside_tags_held == held & empty == (held == 0)
-    & full == (held == DEPTH) & (held == 0 | oldest == queue[0]);
+  assign holds = ~sane | empty == (held == 0) & full == (held == DEPTH)
+    & (held == 0 | oldest == queue[0]);
+  assign inside_holds = ~sane | &right & held <= DEPTH & inside_tags_held == held;
 endmodule

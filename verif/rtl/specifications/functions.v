@@ -66,3 +66,79 @@ module function_stream_specification #(parameter COUNT = 16, CODE = 2, LATENCY =
   assign holds = s_axis_tready == (step & ~rst) & m_axis_tvalid == valid[LATENCY-1]
     & (~m_axis_tvalid | m_axis_tdata == beats[LATENCY*BEAT-1 -: BEAT] & m_axis_tlast == last[LATENCY-1]);
 endmodule
+
+// Values of rows side by side, a row a lane, on their way into a memory of rows: keys, which are in the
+// order of the values, 2's complement. NaN has no sign, and is the largest. Of a row as many values
+// count as its length says, and with `causal` i more in lane i; the others have the key of -Inf. Values
+// for a norm all count, by their magnitudes, and go on as they are. Behind the last beat of a row for
+// softmax its largest keys stand until they are taken, with the factor of its last beat.
+//
+// Rows may come in sweeps. In one for the largest no beat goes on, and the largest keys stand behind
+// the last beat only if it ends the sweep: else more of the row comes. In one that streams beats come
+// once more, and change no largest key.
+module softmax_entry_specification #(parameter LANES = 16, NORMS = 0) (
+  input clk,
+  input rst,
+  input [5:0] sweep,
+  input is_softmax,
+  input [8*LANES-1:0] largest,
+  input [8*LANES-1:0] largest_before,
+  input [32*LANES-1:0] s_axis_tdata,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input s_axis_tlast,
+  input [45:0] s_axis_tuser,
+  input [32*LANES-1:0] m_axis_tdata,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  input m_axis_tlast,
+  input [32*LANES+31:0] m_axis_summary_tdata,
+  input m_axis_summary_tvalid,
+  input m_axis_summary_tready,
+  input m_axis_summary_tlast,
+  output holds
+);
+  localparam [31:0] LOWEST = 32'h807fffff;
+  wire sweep_begins = sweep[0], for_largest = sweep[1], streams = sweep[2], sweep_ends = sweep[3];
+  wire is_norm = NORMS & ~is_softmax;
+  wire [31:0] factor = s_axis_tuser[31:0];
+  wire [12:0] length = s_axis_tuser[44:32];
+  wire causal = s_axis_tuser[45];
+
+  reg waits, begins, known;
+  reg [12:0] passed;
+  reg [31:0] factor_kept;
+  wire is_free = ~rst & (~waits | streams);
+  wire is_ready = is_free & (m_axis_tready | for_largest), taken = is_ready & s_axis_tvalid;
+  wire looked = taken & ~streams, ends = looked & s_axis_tlast & (sweep_ends | ~for_largest);
+  always @(posedge clk) begin
+    waits <= ~rst & ~sweep_begins & (ends & ~is_norm | waits & ~m_axis_summary_tready);
+    begins <= rst | sweep_begins | (looked ? s_axis_tlast & ~for_largest : begins);
+    known <= ~rst & (known | looked);
+    if (rst | taken & s_axis_tlast) passed <= 0;
+    else if (taken & passed != 8191) passed <= passed + 1;
+    if (looked) factor_kept <= factor;
+  end
+
+  wire [LANES-1:0] right;
+  genvar lane;
+  generate for (lane = 0; lane < LANES; lane = lane + 1) begin : row
+    wire [31:0] value = s_axis_tdata[32*lane +: 32];
+    wire negative = value[31] & value[30:0] <= 31'h7f800000;
+    wire counts = passed < length + (causal ? lane : 0);
+    wire [31:0] magnitude = {1'b0, value[30:0]};
+    wire [31:0] key = is_norm ? magnitude : ~counts ? LOWEST : negative ? ~magnitude : magnitude;
+    reg [31:0] kept;
+    wire [31:0] now = begins | $signed(key) > $signed(kept) ? key : kept;
+    always @(posedge clk) if (looked) kept <= now;
+    wire [31:0] shown = m_axis_summary_tdata[32 + 32*lane +: 32];
+    assign right[lane] = (m_axis_tdata[32*lane +: 32] == (is_norm ? {negative, value[30:0]} : key))
+      & (~known | shown == kept & $signed(kept) >= $signed(LOWEST))
+      & (~is_norm | largest[8*lane +: 8] == (now[30:23] ? now[30:23] : 8'd1))
+      & (~NORMS | ~known | largest_before[8*lane +: 8] == (kept[30:23] ? kept[30:23] : 8'd1));
+  end endgenerate
+  assign holds = &right & s_axis_tready == is_ready & m_axis_tlast == s_axis_tlast
+    & m_axis_tvalid == (is_free & s_axis_tvalid & ~for_largest)
+    & m_axis_summary_tvalid == waits & m_axis_summary_tlast
+    & (~known | m_axis_summary_tdata[31:0] == factor_kept);
+endmodule

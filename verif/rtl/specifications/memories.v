@@ -752,6 +752,7 @@ module operand_writer_specification #(
   input inside_scales_written,
   input [3:0] inside_codes_offered_or_outside,
   input [3:0] inside_scales_offered_or_outside,
+  output inside_holds,
   output holds
 );
   localparam BEAT = WIDTH * CODE * LANES, WORD = 8 * WIDTH;
@@ -808,14 +809,14 @@ module operand_writer_specification #(
     & w_scales_data[WORD*odd +: WORD] == scales;
   wire scales_right = scales_valid == scales_offers[2:0] & (~out_scales_valid | out_right)
     & (~a_scales_valid | a_right) & (~w_scales_valid | w_right);
-  wire own_right = (~codes_on | inside_codes_walk_here == codes_at & inside_codes_walk_row == codes_row)
+  assign inside_holds = ~now_sane | (~codes_on | inside_codes_walk_here == codes_at & inside_codes_walk_row == codes_row)
     & (!SCALED | scales_on == codes_on & inside_codes_written == codes_written
       & inside_scales_written == scales_written
       & (~scales_on | inside_scales_walk_here == scales_at & inside_scales_walk_row == scales_row))
     & (SCALED | ~codes_written) & (!LATER | inside_codes_offered_or_outside == codes_later
       & inside_scales_offered_or_outside == scales_later);
   assign holds = ~now_sane | s_axis_tready == done & row_written == (done & s_axis_tvalid & s_axis_tlast)
-    & outside == (codes_offers[3] | scales_offers[3]) & codes_right & scales_right & own_right;
+    & outside == (codes_offers[3] | scales_offers[3]) & codes_right & scales_right;
 endmodule
 
 // Rows of tiles to where the descriptors say whose tiles they are, the oldest first: tile (i, j) begins at
@@ -853,6 +854,7 @@ module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY 
   input [$clog2(ROWS)-1:0] inside_row_number,
   input [7:0] inside_strips_a_done,
   input [7:0] inside_strips_w_done,
+  output inside_holds,
   output holds
 );
   wire [255:0] fields = {descriptor, 16'b0};
@@ -903,14 +905,14 @@ module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY 
     wire [1:0] age = held - 1 - place;
     assign same[place] = place >= held | own[65*age +: 65] == queue[65*place +: 65];
   end endgenerate
-  wire own_right = inside_descriptors == held & held <= UNDER_WAY & &same & inside_begins == ~begun
+  assign inside_holds = ~now_sane | inside_descriptors == held & held <= UNDER_WAY & &same & inside_begins == ~begun
     & inside_row_number == number & inside_strips_a_done == i & inside_strips_w_done == j
     & (~begun | held != 0 & inside_column_held == column & inside_tile_held == tile
       & inside_row_held == at) & (begun | number == 0);
   assign holds = ~now_sane | has_room == (held != UNDER_WAY) & is_only_one == (held == 1)
     & (~s_axis_tvalid | s_axis_tready == ready) & done == is_done & fault == (s_axis_tvalid & outside)
     & result_valid == (s_axis_tvalid & wanted & ~outside & ~stop)
-    & (~result_valid | result_address == at & &result_halves & result_data == s_axis_tdata) & own_right;
+    & (~result_valid | result_address == at & &result_halves & result_data == s_axis_tdata);
 endmodule
 
 // A queue of descriptors, each {payload, number, signal, wait}. The oldest that has not started is shown

@@ -22,6 +22,7 @@ module operand_packer_specification #(parameter WIDTH = 16, CODE = 8, GROUPS = 1
   input [WIDTH*CODE-1:0] inside_beat_2,
   input inside_is_padding,
   input [1:0] inside_lane,
+  output inside_holds,
   output holds
 );
   localparam BEAT = WIDTH * CODE;
@@ -62,8 +63,8 @@ module operand_packer_specification #(parameter WIDTH = 16, CODE = 8, GROUPS = 1
   assign holds = s_axis_tready == (~rst & (full ? m_axis_tready : ~ends))
     & m_axis_tvalid == (s_axis_tvalid & full)
     & (~m_axis_tvalid | &right & &scales_right & m_axis_tlast == s_axis_tlast
-      & (!GROUPS | m_axis_tuser == s_axis_tuser))
-    & &same & inside_is_padding == pads & inside_lane == lane;
+      & (!GROUPS | m_axis_tuser == s_axis_tuser));
+  assign inside_holds = &same & inside_is_padding == pads & inside_lane == lane;
 endmodule
 
 // A code of two operand beats of ROWS rows and four lanes, which may be any one and stays the same: in
@@ -115,6 +116,7 @@ module wide_transposer_specification #(parameter ROWS = 16, CODE = 16) (
   input [16*ROWS-1:0] inside_turned_7,
   input [2:0] inside_word_of_group,
   input [3:0] inside_words_left,
+  output inside_holds,
   output holds
 );
   localparam WORD = 16 * ROWS, WORDS = 8 * CODE / 16, PLACES = WORD / CODE;
@@ -138,9 +140,10 @@ module wide_transposer_specification #(parameter ROWS = 16, CODE = 16) (
     inside_turned_3, inside_turned_2, inside_turned_1, m_payload};
   wire [2:0] ahead = to_word - (WORDS - left);  // words that leave before it
   wire has_left = to_word < WORDS - left;
-  assign holds = m_valid == (left != 0) & left <= WORDS
+  assign holds = m_valid == (left != 0)
     & s_ready == ((came != WORDS - 1 | left == 0 | left == 1 & m_ready) & ~(alone & left != 0))
-    & inside_word_of_group == came & inside_words_left == left
+    & (has_left | ahead != 0 | m_payload[CODE*to +: CODE] == leaving);
+  assign inside_holds = left <= WORDS & inside_word_of_group == came & inside_words_left == left
     & (from_word >= came | own_coming[CODE*{from_word, from} +: CODE] == coming)
     & (has_left | own_leaving[CODE*{ahead, to} +: CODE] == leaving);
 endmodule
@@ -169,6 +172,7 @@ module tile_transposer_specification #(parameter ROWS = 16) (
   input inside_word_waits,
   input [1:0] inside_word_of_group,
   input [1:0] inside_words_waiting,
+  output inside_holds,
   output holds
 );
   localparam PLACES = 2 * ROWS;
@@ -212,9 +216,9 @@ module tile_transposer_specification #(parameter ROWS = 16) (
   wire same_8 = inside_word_waits == waits & (waits == 0 | came == 0)
     & (from_word != 1 | came < 2 | in_held == coming)
     & (from_word != 3 | waits == 0 | in_held == leaving);
-  assign holds = s_ready == ready & m_valid == valid & waits <= 2 & inside_word_of_group == came
-    & (~m_valid | given != to_word | m_payload[8*to +: 8] == (waits != 0 ? leaving : now))
-    & (ROWS == 16 ? same_16 : same_8);
+  assign holds = s_ready == ready & m_valid == valid
+    & (~m_valid | given != to_word | m_payload[8*to +: 8] == (waits != 0 ? leaving : now));
+  assign inside_holds = waits <= 2 & inside_word_of_group == came & (ROWS == 16 ? same_16 : same_8);
 endmodule
 
 // Square tiles, row by row, whose columns leave while the rows of the next tile come. A packet's last tile
@@ -245,6 +249,7 @@ module transposer_specification #(parameter SIZE = 8, BITS = 8) (
   input inside_is_full,
   input inside_is_padding,
   input [$clog2(SIZE)-1:0] inside_steps_done,
+  output inside_holds,
   output holds
 );
   localparam ROW = SIZE * BITS, INDEX = $clog2(SIZE);
@@ -278,10 +283,9 @@ module transposer_specification #(parameter SIZE = 8, BITS = 8) (
     & (column < done | ~full | own[BITS*left_to +: BITS] == leaving);
   assign holds = s_axis_tready == (open & takes & ~rst) & m_axis_tvalid == (full & there)
     & (~m_axis_tvalid | m_axis_tlast == (drains & last)
-      & (column != done | m_axis_tdata[BITS*row +: BITS] == leaving))
-    & (full | ~drains) & (~drains | ~pads) & same
-    & inside_is_draining == drains & inside_is_full == full & inside_is_padding == pads
-    & inside_steps_done == done;
+      & (column != done | m_axis_tdata[BITS*row +: BITS] == leaving));
+  assign inside_holds = same & (full | ~drains) & (~drains | ~pads) & inside_is_draining == drains
+    & inside_is_full == full & inside_is_padding == pads & inside_steps_done == done;
 endmodule
 
 // Rows of beats, read from a buffer as long as there is room for AHEAD of them here, each in the cycle
@@ -320,6 +324,7 @@ module beat_reader_specification #(
   input [BEAT:0] inside_beat_2,
   input [ADDRESS:0] inside_here,
   input [ADDRESS:0] inside_row,
+  output inside_holds,
   output holds
 );
   reg [ROWS-1:0] rows_left;
@@ -354,12 +359,12 @@ module beat_reader_specification #(
     assign same[place] = place >= held
       | own[(BEAT+1)*place +: BEAT+1] == queue[(BEAT+1)*place +: BEAT+1];
   end endgenerate
-  wire own_right = inside_rows_left == rows_left & (rows_left == 0 | inside_beats_left == beats_left
+  assign inside_holds = inside_rows_left == rows_left & (rows_left == 0 | inside_beats_left == beats_left
       & walk_on & inside_here == here & inside_row == row)
     & inside_beat_arrives == coming & (~coming | inside_arriving_is_last == coming_last)
     & held + coming <= AHEAD & &same & (AHEAD == 1 ? inside_has_room == (held + coming == 0)
       : inside_room == AHEAD - held - coming & inside_is_held == places);
   assign holds = read_valid == (wanted & ~is_outside) & outside == (wanted & is_outside) & ~read_hold
     & (~read_valid | read_address == here) & m_axis_tvalid == (held != 0)
-    & (~m_axis_tvalid | {m_axis_tlast, m_axis_tdata} == queue[BEAT:0]) & own_right;
+    & (~m_axis_tvalid | {m_axis_tlast, m_axis_tdata} == queue[BEAT:0]);
 endmodule
