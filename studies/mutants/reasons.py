@@ -28,9 +28,6 @@ _LONG_PROGRAM = "no program that is simulated has so many descriptors before an 
 _PASSES = "the unit of functions is ready whenever whoever takes its results is"
 _SUMMARY = "no row leaves the memory before its summary is there"
 REASONS: dict[tuple[str, str, str], str] = {
-    ("beat_reader_beat_bits256_depth512", "cnot1", "$procmux$54.A[8] by bit 10"): (
-        "a row of 1024 beats or more leaves the memory before it ends"
-    ),
     (
         "buffer_address_generator",
         "cnot1",
@@ -91,9 +88,6 @@ REASONS: dict[tuple[str, str, str], str] = {
     ),
     ("normalise_core_no_centre_gain", "const0", "\\$25[108]"): (
         "without a mean the upper two bits of every square are 0"
-    ),
-    ("normalise_row_no_centre", "const1", "$procdff$305.CLK[0]"): (
-        "the number of the row stays 0 where there is but one"
     ),
     ("queues", "const1", "\\$51[0]"): _BEHIND_ERROR,
     (
