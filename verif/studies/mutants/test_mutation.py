@@ -36,7 +36,15 @@ def test_mutants_of_a_module(tmp_path: Path) -> None:
     lines = module.sources[0].read_text().splitlines()
     assert all(0 < mutant.line <= len(lines) for mutant in first.mutants)
     assert "wire [3:0] mutant = 7;" in first.alone(7)
-    assert "initial mutant = selected_mutant(7);" in first.chosen_at_start(7)
+    chosen = first.chosen_at_start(7)
+    assert "initial mutant = selected_mutant(7);" in chosen
+    (watched,) = re.findall(r"always @\* if \(&mutant\) see_mutants\(\{(.*), 1'b0\}\);", chosen)
+    changes = [re.fullmatch(r"\((.+)\) != \((.+)\)", one) for one in watched.split(", ")]
+    for number, change in enumerate(reversed(changes), start=1):
+        assert change is not None
+        (net,) = re.findall(rf"assign (\S+) = mutant == 4'h{number:x};", chosen)
+        assert f"= {net} ? {change[1]} : {change[2]};" in chosen
+    assert len(changes) == 12
 
 
 def test_mutants_of_a_module_with_parameters(
