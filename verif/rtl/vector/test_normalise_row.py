@@ -94,6 +94,8 @@ def _check(
     for number, (start, length, most) in enumerate(zip(starts, beats, bits, strict=True)):
         few = most if rng.random() < 0.5 else rng.integers(most // 2, most + 1)
         addends[start : start + length] = rng.integers(0, 1 << few, (length, rows))
+        if length == p["depth"]:  # so that sums have all of their bits
+            addends[start : start + length] |= 1 << int(most) - 1
         adds[start : start + length] = True
         if edges and kinds * edges > number and squares[number]:
             for row in range(rows):

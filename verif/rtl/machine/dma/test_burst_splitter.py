@@ -113,7 +113,7 @@ def test_a_wrong_one_is_not_proved(right: str, wrong: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("name", typical(published(BurstSplitter), every=3))
 def test_runs_of_the_machines(name: str, modules: dict[str, Module]) -> None:
     """Short runs and long ones from any address, with pauses on both sides and resets."""
-    module, count, unknown = modules[name], 6000, 20
+    module, count, unknown = modules[name], 20_000, 20
     rng = np.random.default_rng(1)
     ports, p = module.ports, module.parameters
     widths = {field: width for field, _, width in ports["run_payload"].fields}
@@ -126,7 +126,7 @@ def test_runs_of_the_machines(name: str, modules: dict[str, Module]) -> None:
     first = np.where(first >> np.uint64(widths["first"]) > 0, 0, first).astype(object)
     run = {"beats": np.maximum(beats, 1), "first": first, "last": rng.integers(0, 2, count)}
     slow = np.repeat(rng.random((2, count // 50)) < 0.3, 50, axis=1)
-    rst = rng.random(count) < 0.004
+    rst = rng.random(count) < 0.002
     rst[:unknown], slow[:, :unknown] = np.arange(unknown) < 2, False
     flags = {
         "rst": rst,

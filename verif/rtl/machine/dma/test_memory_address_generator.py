@@ -15,6 +15,8 @@ COUNT_BITS, STRIDE_BITS, ADDRESS_BITS = (10, 10, 8), 20, 32
 """Of loops around the innermost one."""
 MOST_RUNS = 100
 """Of a descriptor."""
+FAR = [(1, 1000), (2, 1000), (3, 250)]
+"""Loops that alone reach the upper bits of an address, and so many runs of them."""
 
 
 def _descriptor(rng: np.random.Generator) -> dict[str, int]:
@@ -29,6 +31,13 @@ def _descriptor(rng: np.random.Generator) -> dict[str, int]:
         **{f"count_{at}": count for at, count in enumerate(counts, start=1)},
         **{f"stride_{at}": int(rng.integers(0, 1 << STRIDE_BITS)) for at in (1, 2, 3)},
     }
+
+
+def _far(rng: np.random.Generator, loop: int, runs: int) -> dict[str, int]:
+    """Fields with so many runs of a loop, as far apart as they may be, or nearly."""
+    counts = {f"count_{at}": runs if at == loop else 1 for at in (1, 2, 3)}
+    stride = (1 << STRIDE_BITS) - int(rng.integers(1, 1000))
+    return _descriptor(rng) | counts | {f"stride_{loop}": stride}
 
 
 def _runs(base: int, fields: dict[str, int], word_bytes: int) -> list[tuple[int, int, int]]:
@@ -96,8 +105,8 @@ def test_random_descriptors(name: str, modules: dict[str, Module]) -> None:
     shown = [(_descriptor(rng), 0, int(rng.integers(2, 12)), _RESET) for _ in range(12)]
     begins = sum(clocks for _, _, clocks, _ in shown)
     expected: list[tuple[int, ...]] = []
-    for _ in range(150):
-        fields, base = _descriptor(rng), _base(rng, bits)
+    for fields in [_descriptor(rng) for _ in range(150)] + [_far(rng, *far) for far in FAR]:
+        base = _base(rng, bits)
         runs = _runs(base, fields, module.parameters["word_bytes"])
         expected += runs
         shown.append((fields, base, 3 * len(runs) + 30, _LEAVES))
