@@ -251,20 +251,19 @@ class _Trial:
     ) -> None:
         """Put mutants into a design; in the first one also to proofs, unless it is a later trial.
 
-        Most are killed soon; a proof is cheaper than a large design, or a long run of it, and the
-        benches are cheaper than long programs.
+        Most are killed soon; a proof is cheaper than another design, or long programs, and so are
+        the benches.
         """
         program = build(several, design, place)
         is_large = design.size > _SOON_BUILT
-        is_long = design.runs_programs or is_large
         seconds = _PROGRAMS_SECONDS if design.runs_programs else _REPLAY_SECONDS
         if self._quick:
             seconds = _QUICK_SECONDS
-        before_proofs = _FIRST_ROWS if is_long else self._most_rows
+        before_proofs = _FIRST_ROWS if design.runs_programs else self._most_rows
         rounds = (_FIRST_ROWS, self._most_rows)
-        for most in rounds[:1] if self._quick and is_long else rounds:
+        for most in rounds[:1] if self._quick and design.runs_programs else rounds:
             if design.runs_programs and most == self._most_rows:
-                self._put_to_benches(sorted(self._tests.keys() - self.fates.keys() - self._excused))
+                self._put_to_benches()
             left = [number for number in wanted if number not in self.fates]
             if not left:
                 break
@@ -284,12 +283,18 @@ class _Trial:
                 benches_of += [_Bench(test, place, is_large) for test in where]
             if proves and most == before_proofs:
                 self._prove(left)
-            if seen.other and not self._quick:
+            if seen.other and not (self._quick and is_large):
                 _choose(several, place)
+        self._put_to_benches()
 
-    def _put_to_benches(self, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            if _killed_by_benches(self._mutants, number, self._tests.pop(number)):
+    def _put_to_benches(self) -> None:
+        """Put to benches what only handshakes tell, but for a quick trial not to large designs."""
+        for number in sorted(self._tests.keys() - self.fates.keys() - self._excused):
+            tests = self._tests[number]
+            if self._quick and any(bench.is_large for bench in tests):
+                continue
+            del self._tests[number]
+            if _killed_by_benches(self._mutants, number, tests):
                 self.fates[number] = KILLED
 
     def _prove(self, numbers: Sequence[int]) -> None:
@@ -320,8 +325,6 @@ class _Trial:
         if self._quick:
             untold = number not in self._tests and self._proofs.succeed(number)
             return EQUIVALENT if untold else LATER
-        if number in self._tests and _killed_by_benches(self._mutants, number, self._tests[number]):
-            return KILLED
         # Those killed once are refuted once more, so that a proof of equivalence would fail.
         if number in self._killed and self._claims.fate(number) == KILLED:
             return KILLED

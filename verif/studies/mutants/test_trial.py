@@ -142,14 +142,20 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(excused["alive"]) == len(loose["alive"]) + len(loose["later"])
 
 
-_ROWS = ("first rows", "all rows")
+_ROWS, _BENCH = ("first rows", "all rows"), ("a bench",)
 _ORDERS = {
     "small": ({}, [*_ROWS, "a proof", *_ROWS, "a refutation"]),
-    "large": ({"size": 10**6}, ["first rows", "a proof", "all rows", *_ROWS, "a refutation"]),
-    "waits": ({"waits": True}, [*_ROWS, *_ROWS, "a bench", "a proof", "a refutation"]),
+    "waits": (
+        {"waits": True},
+        [*_ROWS, "a bench", *_ROWS, "a bench", "a proof", "a refutation"],
+    ),
     "waits_before_programs": (
         {"waits": True, "programs": True},
-        [*_ROWS, "first rows", "a bench", "all rows", "a bench", "a proof", "a refutation"],
+        [*_ROWS, *_BENCH, "first rows", *_BENCH, "all rows", *_BENCH, "a proof", "a refutation"],
+    ),
+    "programs_first": (
+        {"programs": True, "turned": True},
+        ["first rows", "a proof", "all rows", *_ROWS, "a refutation"],
     ),
     "killed": ({"killed": [1]}, [*_ROWS, *_ROWS, "a refutation", "a proof"]),
     "refuted": (
@@ -160,7 +166,16 @@ _ORDERS = {
     "excused": ({"excused": True}, ["first rows"]),
     "specified": ({"specified": True}, [*_ROWS, "a specification"]),
     "quick": ({"quick": True}, [*_ROWS, "a proof", *_ROWS]),
-    "quick_large": ({"quick": True, "size": 10**6}, ["first rows", "a proof"]),
+    "quick_large": ({"quick": True, "size": 10**6}, [*_ROWS, "a proof"]),
+    "quick_programs": (
+        {"quick": True, "programs": True, "turned": True},
+        ["first rows", "a proof", *_ROWS],
+    ),
+    "quick_waits": (
+        {"quick": True, "waits": True},
+        [*_ROWS, "a bench", *_ROWS, "a bench", "a proof"],
+    ),
+    "quick_large_waits": ({"quick": True, "waits": True, "size": 10**6}, [*_ROWS]),
     "proved": ({"proved": [1]}, []),
 }
 
@@ -175,10 +190,12 @@ def test_order_of_a_trial(
     size, waits = options.pop("size", 1), options.pop("waits", False)
     excused, programs = options.pop("excused", False), options.pop("programs", False)
     refutes, specified = options.pop("refutes", False), options.pop("specified", False)
+    turned = options.pop("turned", False)
     mutant = Mutant(1, "inv", "a[0]", 1, of_clock=False, is_idle=False)
     run = Run(tmp_path / "pins", "test", in_lockstep=True, in_beats=False, watched=())
     design = Design("top", (), size, Pins(()), (run,))
     two = [design, replace(design, runs=(replace(run, job={} if programs else None),))]
+    two = two[::-1] if turned else two
     steps: list[str] = []
 
     def replayed(*_: object, most_rows: int, **__: object) -> Replayed:
