@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
+from itertools import count, pairwise, takewhile
 from pathlib import Path
 
 from verif.rtl.frames import later_operands
@@ -31,6 +31,8 @@ _INSIDE = "inside_"
 
 Where parts share the name of a net the part's own name stands before it.
 """
+_EACH = "_each"
+"""What ends the name of a port of a specification that is several nets, NAME_0 lowest."""
 _WATCHED = "watched"
 """A port of specifications that says which word of memories is known."""
 _WATCHED_BITS = 32
@@ -122,6 +124,7 @@ _OPERANDS = {"BITS": "word_bits", "BEATS": "beats", "TOGETHER": "reads_words"}
 _BANKS = {"BANKS": "banks", "DEPTH": "bank_depth", "COLUMNS": "columns"}
 _WRITER: Mapping[str, str | int] = {"WIDTH": "width", "OUT": 64, "A": 256, "W": 512}
 _RESULTS = {"ROWS": "rows", "BEATS": "beats", "UNDER_WAY": "under_way"}
+_FEED = {"A": "a_beats", "W": "w_beats", "AE": "a_entries", "WE": "w_entries"}
 _RUNS = {"BYTES": "word_bytes", "LAST": "tells_last"}
 _MASTER = {"WORD": "word_bytes", "BITS": "data_bits", "BURST": "burst", "DEPTH": "bursts"}
 _READER = {
@@ -323,8 +326,16 @@ DATAPATHS = {
     "beat_joiner_columns8_parts8_depth128": Datapath("beat_joiner", steps=True),
     "tag_queue": Datapath("tag_queue", {"DEPTH": "depth"}, steps=True),
     "beat_memory*": Datapath("beat_memory", {"DEPTH": "depth"}, steps=True, words="BEAT_BITS"),
+    "operand_feed": Datapath("operand_feed", _FEED, steps=True),
+    "operand_feed_anchors*": Datapath("operand_feed", {**_FEED, "ANCHORS": "anchors"}, steps=True),
+    "operand_feed*_paced": Datapath("operand_feed", {**_FEED, "PACED": 1}, steps=True),
+    "operand_feed*_entries*": Datapath("operand_feed", _FEED, steps=True),
+    "anchor_scan": Datapath(
+        "anchor_scan", {"ROWS": "rows", "A": "a_entries", "W": "w_entries"}, steps=True
+    ),
     "result_rows": Datapath("result_rows", _RESULTS, steps=True),
     "result_rows_rows8_beats512": Datapath("result_rows", _RESULTS, steps=True),
+    "result_rows*_fpga": Datapath("result_rows", {**_RESULTS, "LATER": 1}, steps=True),
     "descriptor_queue*": Datapath(
         "descriptor_queue", {"DEPTH": "depth", "UNDER_WAY": "under_way"}, steps=True
     ),
@@ -538,7 +549,8 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
         outputs: dict[str, str] = {}
         for instance in _instances(module, part):
             shown = _bits_of_instance(module, part, instance, others)
-            outputs |= {f"{_INSIDE}{net}": _output(net, bits) for net, bits in shown.values()}
+            of_part = _file(module, part)
+            outputs |= {f"{_INSIDE}{net}": _output(of_part, net) for net, _ in shown.values()}
             connected = "".join(
                 f".{_INSIDE}{net}({_INSIDE}{name}), " for name, (net, _) in shown.items()
             )
@@ -548,7 +560,7 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
                 for name, (_, bits) in shown.items()
             }
         text = _with_ports(text, part, outputs)
-    added |= {f"{_INSIDE}{net}": _output(net, bits) for net, bits in own.items()}
+    added |= {f"{_INSIDE}{net}": _output(module.text, net) for net in own}
     if watches:
         added[_WATCHED] = f"  input [{_WATCHED_BITS - 1}:0] {_WATCHED};\n"
         added |= {
@@ -585,10 +597,11 @@ def _of_memories(module: Module) -> dict[str, int]:
     }
 
 
-def _output(net: str, bits: int) -> str:
-    """An output that shows a net."""
-    name = f"{_INSIDE}{net}"
-    return f"  output [{bits - 1}:0] {name};\n  assign {name} = {net};\n"
+def _output(text: str, net: str) -> str:
+    """An output that shows a net of a module, or several of them."""
+    name, nets = f"{_INSIDE}{net}", _declared(text, net)
+    value = f"{{{', '.join(reversed(nets))}}}" if len(nets) > 1 else next(iter(nets))
+    return f"  output [{sum(nets.values()) - 1}:0] {name};\n  assign {name} = {value};\n"
 
 
 def _with_ports(text: str, name: str, added: Mapping[str, str]) -> str:
@@ -721,8 +734,17 @@ def _nets(module: Module, path: Datapath) -> dict[str, int]:
 
 def _bits(text: str, names: Iterable[str]) -> dict[str, int]:
     """Those of some nets that a module's text declares, and their bits."""
-    found = ((name, re.search(_NET.format(name), text, re.MULTILINE)) for name in names)
-    return {name: int(one[1] or 0) + 1 for name, one in found if one}
+    found = {name: sum(_declared(text, name).values()) for name in names}
+    return {name: bits for name, bits in found.items() if bits}
+
+
+def _declared(text: str, name: str) -> dict[str, int]:
+    """Nets of a module's text that a name stands for, and the bits of each."""
+    several = (f"{name.removesuffix(_EACH)}_{number}" for number in count())
+    names = several if name.endswith(_EACH) else [name]
+    found = ((net, re.search(_NET.format(net), text, re.MULTILINE)) for net in names)
+    there = takewhile(lambda pair: pair[1], found)
+    return {net: int(one[1] or 0) + 1 for net, one in there if one}
 
 
 def _file(module: Module, part: str) -> str:

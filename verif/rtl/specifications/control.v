@@ -661,38 +661,7 @@ module tag_queue_specification #(parameter DEPTH = 32) (
   input empty,
   input full,
   // The unit's own registers, the newest tag first, for a proof by induction.
-  input inside_tag_0,
-  input inside_tag_1,
-  input inside_tag_2,
-  input inside_tag_3,
-  input inside_tag_4,
-  input inside_tag_5,
-  input inside_tag_6,
-  input inside_tag_7,
-  input inside_tag_8,
-  input inside_tag_9,
-  input inside_tag_10,
-  input inside_tag_11,
-  input inside_tag_12,
-  input inside_tag_13,
-  input inside_tag_14,
-  input inside_tag_15,
-  input inside_tag_16,
-  input inside_tag_17,
-  input inside_tag_18,
-  input inside_tag_19,
-  input inside_tag_20,
-  input inside_tag_21,
-  input inside_tag_22,
-  input inside_tag_23,
-  input inside_tag_24,
-  input inside_tag_25,
-  input inside_tag_26,
-  input inside_tag_27,
-  input inside_tag_28,
-  input inside_tag_29,
-  input inside_tag_30,
-  input inside_tag_31,
+  input [DEPTH-1:0] inside_tag_each,
   input [$clog2(DEPTH):0] inside_tags_held,
   output inside_holds,
   output holds
@@ -707,18 +676,11 @@ module tag_queue_specification #(parameter DEPTH = 32) (
     held <= rst ? 0 : left + push;
     queue <= push ? rest & ~({{DEPTH-1{1'b0}}, 1'b1} << left) | {{DEPTH-1{1'b0}}, tag} << left : rest;
   end
-  wire [DEPTH-1:0] tags = {
-    inside_tag_31, inside_tag_30, inside_tag_29, inside_tag_28, inside_tag_27, inside_tag_26,
-    inside_tag_25, inside_tag_24, inside_tag_23, inside_tag_22, inside_tag_21, inside_tag_20,
-    inside_tag_19, inside_tag_18, inside_tag_17, inside_tag_16, inside_tag_15, inside_tag_14,
-    inside_tag_13, inside_tag_12, inside_tag_11, inside_tag_10, inside_tag_9, inside_tag_8,
-    inside_tag_7, inside_tag_6, inside_tag_5, inside_tag_4, inside_tag_3, inside_tag_2,
-    inside_tag_1, inside_tag_0};
   wire [DEPTH-1:0] right;
   genvar place;
   generate for (place = 0; place < DEPTH; place = place + 1) begin : of
     wire [$clog2(DEPTH)-1:0] age = held - 1 - place;
-    assign right[place] = place >= held | tags[age] == queue[place];
+    assign right[place] = place >= held | inside_tag_each[age] == queue[place];
   end endgenerate
   assign holds = ~sane | empty == (held == 0) & full == (held == DEPTH)
     & (held == 0 | oldest == queue[0]);

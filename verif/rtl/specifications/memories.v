@@ -822,8 +822,11 @@ endmodule
 // Rows of tiles to where the descriptors say whose tiles they are, the oldest first: tile (i, j) begins at
 // result + i * result_stride_a + j * result_stride_w, i changing fastest, in a bit more than a descriptor
 // has. Rows of the last strip of a from last_rows on are dropped, and all without write; a row outside the
-// buffer stops all. Nothing is claimed once a descriptor or a row has come that was not asked for.
-module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY = 3) (
+// buffer stops all. If LATER a row goes a cycle after it and room for it were seen, both of which stay, and
+// not in the two cycles after the last one of a descriptor. Nothing is claimed once a descriptor or a row has
+// come that was not asked for; if LATER neither once a row has come in the cycle after another one went, or
+// less than three after the only descriptor.
+module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY = 3, LATER = 0) (
   input clk,
   input rst,
   input enters,
@@ -843,10 +846,8 @@ module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY 
   input fault,
   input stop,
   // The unit's own registers, the newest descriptor first, for a proof by induction.
-  input [64:0] inside_descriptor_0,
-  input [64:0] inside_descriptor_1,
-  input [64:0] inside_descriptor_2,
-  input [1:0] inside_descriptors,
+  input [65*UNDER_WAY-1:0] inside_descriptor_each,
+  input [2:0] inside_descriptors,
   input inside_begins,
   input [14:0] inside_column_held,
   input [14:0] inside_tile_held,
@@ -854,6 +855,10 @@ module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY 
   input [$clog2(ROWS)-1:0] inside_row_number,
   input [7:0] inside_strips_a_done,
   input [7:0] inside_strips_w_done,
+  input [1:0] inside_changes,
+  input [64:0] inside_oldest_settled,
+  input inside_is_wanted_settled,
+  input inside_is_outside_settled,
   output inside_holds,
   output holds
 );
@@ -861,8 +866,8 @@ module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY 
   wire [64:0] entry = {fields[221], fields[177:172], fields[151:144], fields[143:136],
     fields[219:206], fields[205:192], fields[191:178]};
   reg sane, begun;
-  reg [1:0] held;
-  reg [3*65-1:0] queue;  // the oldest lowest
+  reg [2:0] held;
+  reg [UNDER_WAY*65-1:0] queue;  // the oldest lowest
   reg [7:0] i, j;
   reg [$clog2(ROWS)-1:0] number;
   reg [14:0] column, tile;  // where the column and the tile of the next row begin
@@ -876,19 +881,30 @@ module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY 
   wire ends_i = next_i == strips_a, ends_j = next_j == strips_w;
   wire [14:0] next_tile = ends_i ? column_now + stride_w : tile_now + stride_a;
   wire wanted = write & ~(ends_i & number >= last_rows), outside = wanted & at >= BEATS;
-  wire ready = ~stop & (wanted ? result_ready & ~outside : 1'b1);
+  reg goes, went, waited, ended;  // if LATER, what was in the cycle before
+  reg [1:0] after_done, after_entry;  // in one of the two cycles after
+  wire there = s_axis_tvalid & !(LATER & |after_done);
+  wire may_go = ~stop & (wanted ? result_ready & ~outside : 1'b1);
+  wire ready = LATER ? goes : may_go;
   wire taken = s_axis_tvalid & ready, ends_tile = taken & s_axis_tlast;
   wire is_done = ends_tile & ends_i & ends_j;
   wire now_sane = sane & ~(enters & held == UNDER_WAY) & ~(s_axis_tvalid & held == 0)
-    & ~(s_axis_tvalid & ~s_axis_tlast & number == ROWS - 1);
-  wire [1:0] left = held - is_done;
-  wire [3*65-1:0] rest = is_done ? queue >> 65 : queue;
+    & ~(s_axis_tvalid & ~s_axis_tlast & number == ROWS - 1)
+    & !(LATER & (s_axis_tvalid & (went | |after_entry) | waited & {s_axis_tvalid, s_axis_tlast} != {1'b1, ended}));
+  wire [2:0] left = held - is_done;
+  wire [UNDER_WAY*65-1:0] rest = is_done ? queue >> 65 : queue;
   always @(posedge clk) begin
     sane <= rst | now_sane;
     held <= rst ? 0 : left + enters;
     queue <= rest;
     if (enters) queue[65*left +: 65] <= entry;
     begun <= ~rst & (taken ? ~is_done : begun);
+    goes <= ~rst & there & may_go & ~goes;
+    went <= ~rst & taken;
+    waited <= ~rst & s_axis_tvalid & ~taken;
+    ended <= s_axis_tlast;
+    after_done <= rst ? 0 : {is_done, after_done[1]};
+    after_entry <= rst ? 0 : {enters & left == 0, after_entry[1]};
     if (rst) {i, j, number} <= 0;
     else if (taken) begin
       number <= s_axis_tlast ? 0 : number + 1;
@@ -898,20 +914,23 @@ module result_rows_specification #(parameter ROWS = 16, BEATS = 4096, UNDER_WAY 
     if (taken) {column, tile} <= {ends_tile & ends_i ? next_tile : column_now,
       ends_tile ? next_tile : tile_now};
   end
-  wire [4*65-1:0] own = {65'b0, inside_descriptor_2, inside_descriptor_1, inside_descriptor_0};
-  wire [2:0] same;
+  wire [UNDER_WAY-1:0] same;
   genvar place;
-  generate for (place = 0; place < 3; place = place + 1) begin : of
-    wire [1:0] age = held - 1 - place;
-    assign same[place] = place >= held | own[65*age +: 65] == queue[65*place +: 65];
+  generate for (place = 0; place < UNDER_WAY; place = place + 1) begin : of
+    wire [2:0] age = held - 1 - place;
+    assign same[place] = place >= held | inside_descriptor_each[65*age +: 65] == queue[65*place +: 65];
   end endgenerate
   assign inside_holds = ~now_sane | inside_descriptors == held & held <= UNDER_WAY & &same & inside_begins == ~begun
     & inside_row_number == number & inside_strips_a_done == i & inside_strips_w_done == j
     & (~begun | held != 0 & inside_column_held == column & inside_tile_held == tile
-      & inside_row_held == at) & (begun | number == 0);
+      & inside_row_held == at) & (begun | number == 0)
+    & (!LATER | inside_changes == after_done & (~goes | waited & there)
+      & (held == 0 | after_done[1] | after_entry[1] | inside_oldest_settled == queue[64:0])
+      & (held == 0 | |after_done | |after_entry | went
+        | inside_is_wanted_settled == wanted & inside_is_outside_settled == outside));
   assign holds = ~now_sane | has_room == (held != UNDER_WAY) & is_only_one == (held == 1)
-    & (~s_axis_tvalid | s_axis_tready == ready) & done == is_done & fault == (s_axis_tvalid & outside)
-    & result_valid == (s_axis_tvalid & wanted & ~outside & ~stop)
+    & (~s_axis_tvalid | s_axis_tready == ready) & done == is_done & fault == (there & outside)
+    & result_valid == (LATER ? goes & wanted : s_axis_tvalid & wanted & ~outside & ~stop)
     & (~result_valid | result_address == at & &result_halves & result_data == s_axis_tdata);
 endmodule
 
@@ -1038,4 +1057,366 @@ module descriptor_queue_specification #(parameter DEPTH = 8, UNDER_WAY = 1) (
     & {lacks_store, lacks_vector, lacks_gemm, lacks_load} == (waits & engine_ready ? missing : 0)
     & engine_valid == runs & engine_stop == stop & engine_descriptor == head[279:40]
     & error == (is_done ? 0 : engine_error) & number == (running == 0 ? head[39:8] : queue[35:4]);
+endmodule
+
+// Where the next entry of a strip is: those of a strip follow one another, and strips begin a stride behind
+// one another. Those of w go on when the last strip of a ends, those of a begin again then.
+module strip_entries #(parameter OF_W = 0, STRIDE = 12) (
+  input clk,
+  input enters,
+  input [15:0] first,
+  input [STRIDE-1:0] stride,
+  input step,
+  input ends_strip,
+  input ends_inner,
+  output reg [16:0] at,
+  output reg [16:0] strip,
+  output reg [15:0] kept_first,
+  output reg [STRIDE-1:0] kept_stride
+);
+  wire [16:0] further = strip + kept_stride;
+  wire [16:0] next = ends_inner == OF_W ? further : OF_W ? strip : kept_first;
+  always @(posedge clk)
+    if (enters) begin
+      {kept_first, kept_stride} <= {first, stride};
+      at <= first;
+      strip <= first;
+    end else if (step) begin
+      at <= ends_strip ? next : at + 1;
+      if (ends_strip) strip <= next;
+    end
+endmodule
+
+// Scales of the tiles of a descriptor, an entry of each side for each block, the tiles in their order, and
+// the largest of each row of them: those of the next tile are found while the present one passes, and are
+// its anchors when it begins. An entry outside its memory is not read, and what comes instead is anything.
+// Nothing is claimed once a tile begins that is not known, or a descriptor comes while one is left.
+module anchor_scan_specification #(parameter ROWS = 16, A = 1024, W = 2048) (
+  input clk,
+  input rst,
+  input enters,
+  input is_free,
+  input is_known,
+  input begins,
+  input [239:0] descriptor,
+  input a_en,
+  input [$clog2(A)-1:0] a_address,
+  input [8*ROWS-1:0] a_scales,
+  input [8*ROWS-1:0] a_anchors,
+  input w_en,
+  input [$clog2(W)-1:0] w_address,
+  input [8*ROWS-1:0] w_scales,
+  input [8*ROWS-1:0] w_anchors,
+  // The unit's own registers, for a proof by induction.
+  input inside_scans,
+  input inside_tile_follows,
+  input inside_scale_arrives,
+  input inside_begins_anew,
+  input [12:0] inside_beats,
+  input [12:0] inside_beats_left,
+  input [6:0] inside_block,
+  input [7:0] inside_strips_a,
+  input [7:0] inside_strips_a_left,
+  input [7:0] inside_strips_w,
+  input [7:0] inside_strips_w_left,
+  input [16:0] inside_a_scales_address,
+  input [16:0] inside_a_scales_strip,
+  input [15:0] inside_a_scales_first,
+  input [11:0] inside_a_scales_stride,
+  input [16:0] inside_w_scales_address,
+  input [16:0] inside_w_scales_strip,
+  input [11:0] inside_w_scales_stride,
+  input [8*ROWS-1:0] inside_a_largest_each,
+  input [8*ROWS-1:0] inside_w_largest_each,
+  // For the unit around it.
+  output now_sane,
+  output reg on,
+  output reg known,
+  output reg more,
+  output reg [7:0] i,
+  output reg [7:0] j,
+  output reads,
+  output [16:0] a_at,
+  output [16:0] w_at,
+  output reg [8*ROWS-1:0] a_right,
+  output reg [8*ROWS-1:0] w_right,
+  output inside_holds,
+  output holds
+);
+  reg sane, came, arrives, fresh;
+  reg [12:0] beats, done;
+  reg [6:0] block;
+  reg [7:0] strips_a, strips_w;
+  wire scanning = on | begins & more;
+  assign reads = is_free & scanning;
+  wire ends_strip = reads & {1'b0, done} + block >= beats;
+  wire ends_i = i + 1 >= strips_a, ends_j = j + 1 >= strips_w;
+  assign now_sane = sane & ~(begins & ~known) & ~(enters & (on | known & (more | ~begins)));
+  wire [16:0] a_strip, w_strip;
+  wire [15:0] a_first, w_first;
+  wire [11:0] a_stride, w_stride;
+  strip_entries of_a (clk, enters, descriptor[47:32], descriptor[59:48], reads, ends_strip, ends_i,
+    a_at, a_strip, a_first, a_stride);
+  strip_entries #(.OF_W(1)) of_w (clk, enters, descriptor[107:92], descriptor[119:108], reads,
+    ends_strip, ends_i, w_at, w_strip, w_first, w_stride);
+  always @(posedge clk) begin
+    sane <= rst | now_sane;
+    came <= ~rst & (enters | came);
+    on <= ~rst & (enters | scanning & ~ends_strip);
+    known <= ~rst & (ends_strip | known & ~begins);
+    arrives <= ~rst & reads;
+    fresh <= enters | begins | fresh & ~arrives;
+    if (ends_strip) more <= ~(ends_i & ends_j);
+    if (enters) begin
+      {block, beats, strips_w, strips_a} <= descriptor[155:120];
+      {done, i, j} <= 0;
+    end else if (reads) begin
+      done <= ends_strip ? 0 : done + block;
+      if (ends_strip) i <= ends_i ? 0 : i + 1;
+      if (ends_strip & ends_i) j <= ends_j ? 0 : j + 1;
+    end
+  end
+
+  reg [8*ROWS-1:0] a_largest, w_largest;
+  wire [8*ROWS-1:0] a_now, w_now;
+  genvar row;
+  generate for (row = 0; row < 8 * ROWS; row = row + 8) begin : of
+    wire [7:0] a = a_scales[row +: 8], w = w_scales[row +: 8];
+    wire rises_a = fresh | a > a_largest[row +: 8], rises_w = fresh | w > w_largest[row +: 8];
+    assign a_now[row +: 8] = arrives & rises_a ? a : a_largest[row +: 8];
+    assign w_now[row +: 8] = arrives & rises_w ? w : w_largest[row +: 8];
+  end endgenerate
+  always @(posedge clk) begin
+    {a_largest, w_largest} <= {a_now, w_now};
+    if (rst) {a_right, w_right} <= 0;
+    else if (begins) {a_right, w_right} <= {a_now, w_now};
+  end
+
+  wire a_same = inside_a_scales_address == a_at & inside_a_scales_strip == a_strip
+    & inside_a_scales_first == a_first & inside_a_scales_stride == a_stride;
+  wire w_same = inside_w_scales_address == w_at & inside_w_scales_strip == w_strip
+    & inside_w_scales_stride == w_stride;
+  wire counts_same = inside_beats == beats & inside_beats_left == beats - done & inside_block == block
+    & inside_strips_a == strips_a & inside_strips_a_left == strips_a - i
+    & inside_strips_w == strips_w & inside_strips_w_left == strips_w - j;
+  assign inside_holds = ~now_sane | inside_scans == on & inside_scale_arrives == arrives
+    & (came | ~on & ~known & ~arrives)
+    & (~came | a_same & w_same & counts_same & inside_begins_anew == fresh
+      & (done == 0 | done < beats) & (i == 0 | i < strips_a) & (j == 0 | j < strips_w)
+      & (~known | inside_tile_follows == more & (~fresh | arrives))
+      & (fresh | {inside_a_largest_each, inside_w_largest_each} == {a_largest, w_largest}));
+  assign holds = ~now_sane | is_known == known
+    & a_en == (reads & a_at < A) & (~a_en | a_address == a_at)
+    & w_en == (reads & w_at < W) & (~w_en | w_address == w_at)
+    & {a_anchors, w_anchors} == {a_right, w_right};
+endmodule
+
+// Beats of both operands out of their memories, those of a tile one after the other, the strips of a
+// changing fastest. Of a block scales are read with its first beat, and without entries there are none. A
+// beat stays until it is taken; one outside its memory, or whose scales are, is not read, and nothing comes
+// behind it. If PACED a beat is read two cycles after another one or after its descriptor at the soonest,
+// and a descriptor comes when the one before has ended. With ANCHORS, for so many rows, scales are read
+// with the last beat of a block, and while none are those of the next tile: it begins when all are. Nothing
+// is claimed once a descriptor comes that has no beats, blocks or strips.
+module operand_feed_specification #(
+  parameter A = 2048, W = 4096, AE = 1024, WE = 2048, PACED = 0, ANCHORS = 0
+) (
+  input clk,
+  input rst,
+  input valid,
+  input ready,
+  input [239:0] descriptor,
+  input has_room,
+  input enters,
+  input a_codes_en,
+  input [$clog2(A)-1:0] a_codes_address,
+  input a_scales_en,
+  input [$clog2(AE)-1+!AE:0] a_scales_address,
+  input w_codes_en,
+  input [$clog2(W)-1:0] w_codes_address,
+  input w_scales_en,
+  input [$clog2(WE)-1+!WE:0] w_scales_address,
+  input beat_valid,
+  input beat_ready,
+  input first,
+  input block_last,
+  input last,
+  input fault,
+  input [8*ANCHORS-1+!ANCHORS:0] a_entry,
+  input [8*ANCHORS-1+!ANCHORS:0] w_entry,
+  input [8*ANCHORS-1+!ANCHORS:0] a_anchors,
+  input [8*ANCHORS-1+!ANCHORS:0] w_anchors,
+  // The unit's own nets, and those of its part, for a proof by induction.
+  input inside_active,
+  input inside_clear,
+  input inside_starts_tile,
+  input inside_starts_block,
+  input [12:0] inside_beats,
+  input [12:0] inside_beats_left,
+  input [6:0] inside_block,
+  input [6:0] inside_block_left,
+  input [7:0] inside_strips_a,
+  input [7:0] inside_strips_a_left,
+  input [7:0] inside_strips_w_left,
+  input [16:0] inside_a_codes_following,
+  input [16:0] inside_a_codes_strip,
+  input [15:0] inside_a_codes_first,
+  input [15:0] inside_a_codes_stride,
+  input [16:0] inside_a_scales_following,
+  input [16:0] inside_a_scales_strip,
+  input [15:0] inside_a_scales_first,
+  input [11:0] inside_a_scales_stride,
+  input [16:0] inside_w_codes_following,
+  input [16:0] inside_w_codes_strip,
+  input [15:0] inside_w_codes_stride,
+  input [16:0] inside_w_scales_following,
+  input [16:0] inside_w_scales_strip,
+  input [11:0] inside_w_scales_stride,
+  input inside_settled,
+  input inside_is_outside_held,
+  input inside_ends_tile,
+  input inside_ends_inner_loop,
+  input inside_is_last_of_block_held,
+  input inside_is_last_of_strips_w_held,
+  input inside_scan_is_known,
+  input inside_scan_scans,
+  input inside_scan_tile_follows,
+  input inside_scan_scale_arrives,
+  input inside_scan_begins_anew,
+  input [12:0] inside_scan_beats,
+  input [12:0] inside_scan_beats_left,
+  input [6:0] inside_scan_block,
+  input [7:0] inside_scan_strips_a,
+  input [7:0] inside_scan_strips_a_left,
+  input [7:0] inside_scan_strips_w,
+  input [7:0] inside_scan_strips_w_left,
+  input [16:0] inside_scan_a_scales_address,
+  input [16:0] inside_scan_a_scales_strip,
+  input [15:0] inside_scan_a_scales_first,
+  input [11:0] inside_scan_a_scales_stride,
+  input [16:0] inside_scan_w_scales_address,
+  input [16:0] inside_scan_w_scales_strip,
+  input [11:0] inside_scan_w_scales_stride,
+  input [8*ANCHORS-1+!ANCHORS:0] inside_scan_a_largest_each,
+  input [8*ANCHORS-1+!ANCHORS:0] inside_scan_w_largest_each,
+  output inside_holds,
+  output holds
+);
+  localparam SCALED = AE != 0;
+  reg sane, on, settled, shown, is_first, ends, is_last;
+  reg [7:0] strips_w, strips_a, i, j;
+  reg [6:0] block, in_block;
+  reg [12:0] beats, done;
+  reg clear;
+  wire begins_block = in_block == 0, ends_tile = done + 1 == beats;
+  wire ends_block = ends_tile | SCALED & in_block + 1 == block;
+  wire ends_i = i + 1 == strips_a, ends_j = j + 1 == strips_w;
+  wire [16:0] a_at, a_strip, as_at, as_strip, w_at, w_strip, ws_at, ws_strip;
+  wire [15:0] a_first, as_first, w_first, ws_first, a_stride, w_stride;
+  wire [11:0] as_stride, ws_stride;
+  wire uses_scales = SCALED & (ANCHORS ? ends_block : begins_block);
+  wire outside = a_at >= A | w_at >= W | uses_scales & (as_at >= AE | ws_at >= WE);
+  wire moves = ~shown | beat_ready, may = PACED ? settled : on, is_known;
+  wire goes = may & moves & ~outside & (done != 0 | is_known), reads_scales = goes & uses_scales, ends_all = goes & ends_tile & ends_i & ends_j;
+  wire is_ready = has_room & (~on | !PACED & ends_all), comes = valid & is_ready;
+  wire [155:120] counts = descriptor[155:120];
+  wire now_sane = sane & ~(comes & (counts[127:120] == 0 | counts[135:128] == 0 | counts[148:136] == 0
+    | SCALED & counts[155:149] == 0));
+  wire ends_strip = goes & ends_tile, ends_scales = goes & ends_block;
+  strip_entries #(.STRIDE(16)) of_a (clk, comes, descriptor[15:0], descriptor[31:16], goes, ends_strip,
+    ends_i, a_at, a_strip, a_first, a_stride);
+  strip_entries of_as (clk, comes, descriptor[47:32], descriptor[59:48], ends_scales, ends_strip,
+    ends_i, as_at, as_strip, as_first, as_stride);
+  strip_entries #(.OF_W(1), .STRIDE(16)) of_w (clk, comes, descriptor[75:60], descriptor[91:76], goes,
+    ends_strip, ends_i, w_at, w_strip, w_first, w_stride);
+  strip_entries #(.OF_W(1)) of_ws (clk, comes, descriptor[107:92], descriptor[119:108], ends_scales,
+    ends_strip, ends_i, ws_at, ws_strip, ws_first, ws_stride);
+  always @(posedge clk) begin
+    sane <= rst | now_sane;
+    on <= ~rst & (comes | on & ~ends_all);
+    settled <= ~rst & on & ~goes;
+    shown <= ~rst & (moves ? goes : shown);
+    if (goes) {is_first, ends, is_last} <= {done == 0 & clear, ends_block, ends_tile};
+    if (comes) begin
+      {block, beats, strips_w, strips_a} <= counts;
+      clear <= descriptor[204];
+      {done, in_block, i, j} <= 0;
+    end else if (goes) begin
+      done <= ends_tile ? 0 : done + 1;
+      in_block <= ends_block ? 0 : in_block + 1;
+      if (ends_tile) i <= ends_i ? 0 : i + 1;
+      if (ends_tile & ends_i) j <= j + 1;
+    end
+  end
+
+  // Where the tile that is sought stands: the next one when it is known, and when the one before has begun.
+  wire scan_sane, scans, more, scan_reads, scan_same;
+  wire [7:0] scan_i, scan_j;
+  wire [16:0] scan_a, scan_w;
+  wire [8*ANCHORS-1+!ANCHORS:0] a_right, w_right;
+  wire [7:0] next_i = ends_i ? 0 : i + 1, next_j = ends_i ? ends_j ? 0 : j + 1 : j;
+  wire [7:0] after_i = next_i + 1 == strips_a ? 0 : next_i + 1;
+  wire [7:0] after_j = next_i + 1 == strips_a ? next_j + 1 == strips_w ? 0 : next_j + 1 : next_j;
+  wire is_last_tile = ends_i & ends_j, begun = done != 0;
+  wire next_is_last = next_i + 1 == strips_a & next_j + 1 == strips_w;
+  wire apart = {scan_i, scan_j} != (begun & is_known ? {after_i, after_j}
+    : begun | is_known ? {next_i, next_j} : {i, j});
+  wire in_order = on ? ~apart & (~scans | ~is_known) & (begun ? scans | is_known ? ~is_last_tile : is_last_tile
+    : scans | is_known) & (~is_known | more == ~(begun ? next_is_last : is_last_tile)) : ~scans & ~is_known;
+  generate if (ANCHORS) begin : anchored
+    anchor_scan_specification #(.ROWS(ANCHORS), .A(AE), .W(WE)) scan (
+      .clk(clk), .rst(rst), .enters(comes), .is_free(moves & ~(goes & ends_block)), .is_known(is_known),
+      .begins(goes & done == 0), .descriptor(descriptor), .a_scales(a_entry), .w_scales(w_entry),
+      .inside_scans(inside_scan_scans), .inside_tile_follows(inside_scan_tile_follows),
+      .inside_scale_arrives(inside_scan_scale_arrives), .inside_begins_anew(inside_scan_begins_anew),
+      .inside_beats(inside_scan_beats), .inside_beats_left(inside_scan_beats_left),
+      .inside_block(inside_scan_block),
+      .inside_strips_a(inside_scan_strips_a), .inside_strips_a_left(inside_scan_strips_a_left),
+      .inside_strips_w(inside_scan_strips_w), .inside_strips_w_left(inside_scan_strips_w_left),
+      .inside_a_scales_address(inside_scan_a_scales_address),
+      .inside_a_scales_strip(inside_scan_a_scales_strip),
+      .inside_a_scales_first(inside_scan_a_scales_first),
+      .inside_a_scales_stride(inside_scan_a_scales_stride),
+      .inside_w_scales_address(inside_scan_w_scales_address),
+      .inside_w_scales_strip(inside_scan_w_scales_strip),
+      .inside_w_scales_stride(inside_scan_w_scales_stride),
+      .inside_a_largest_each(inside_scan_a_largest_each),
+      .inside_w_largest_each(inside_scan_w_largest_each),
+      .now_sane(scan_sane), .on(scans), .known(is_known), .more(more), .i(scan_i), .j(scan_j),
+      .reads(scan_reads), .a_at(scan_a), .w_at(scan_w), .a_right(a_right), .w_right(w_right),
+      .inside_holds(scan_same));
+  end else begin
+    assign {is_known, scan_reads} = 2'b10;
+  end endgenerate
+
+  wire a_same = inside_a_codes_following == a_at + 17'b1 & inside_a_codes_strip == a_strip
+    & inside_a_codes_first == a_first & inside_a_codes_stride == a_stride;
+  wire w_same = inside_w_codes_following == w_at + 17'b1 & inside_w_codes_strip == w_strip
+    & inside_w_codes_stride == w_stride;
+  wire as_same = inside_a_scales_following == as_at + 17'b1 & inside_a_scales_strip == as_strip
+    & inside_a_scales_first == as_first & inside_a_scales_stride == as_stride;
+  wire ws_same = inside_w_scales_following == ws_at + 17'b1 & inside_w_scales_strip == ws_strip
+    & inside_w_scales_stride == ws_stride;
+  wire blocks_same = inside_block == block & inside_block_left == block - in_block
+    & (ANCHORS != 0 | inside_starts_block == begins_block) & in_block < block & as_same & ws_same;
+  wire loops_same = inside_beats == beats & inside_beats_left == beats - done & done < beats
+    & inside_strips_a == strips_a & inside_strips_a_left == strips_a - i & i < strips_a
+    & inside_strips_w_left == strips_w - j & j < strips_w
+    & inside_starts_tile == (done == 0) & inside_clear == clear & a_same & w_same;
+  wire held_same = inside_is_outside_held == outside & inside_ends_tile == ends_tile
+    & inside_ends_inner_loop == ends_i & inside_is_last_of_strips_w_held == ends_j
+    & inside_is_last_of_block_held == (in_block + 1 == block);
+  assign inside_holds = ~now_sane | inside_active == on & (~on | loops_same & (!SCALED | blocks_same))
+    & (!PACED | inside_settled == settled & (~settled | on & held_same))
+    & (!ANCHORS | scan_sane & scan_same & inside_scan_is_known == is_known & in_order
+      & (~on | {inside_scan_strips_a, inside_scan_strips_w} == {strips_a, strips_w}));
+  assign holds = ~now_sane | ready == is_ready & enters == comes & a_codes_en == goes & w_codes_en == goes
+    & (~goes | a_codes_address == a_at & w_codes_address == w_at)
+    & (!SCALED | a_scales_en == (reads_scales | scan_reads & scan_a < AE)
+      & w_scales_en == (reads_scales | scan_reads & scan_w < WE)
+      & (~a_scales_en | a_scales_address == (reads_scales ? as_at : scan_a))
+      & (~w_scales_en | w_scales_address == (reads_scales ? ws_at : scan_w)))
+    & (!ANCHORS | {a_anchors, w_anchors} == {a_right, w_right})
+    & beat_valid == shown & (~shown | {first, block_last, last} == {is_first, ends, is_last})
+    & fault == (may & outside);
 endmodule
