@@ -289,9 +289,11 @@ module transposer_specification #(parameter SIZE = 8, BITS = 8) (
 endmodule
 
 // Rows of beats, read from a buffer as long as there is room for AHEAD of them here, each in the cycle
-// behind the one in which its address was taken. An address outside is said, and not read.
+// behind the one in which its address was taken. An address outside is said, and not read. If LATER an
+// address is offered, or said to be outside, a cycle after it was wanted, a beat comes a cycle later too,
+// and in the cycle after one was taken none is shown.
 module beat_reader_specification #(
-  parameter DEPTH = 2048, ADDRESS = 14, BEAT = 512, ROWS = 8, AHEAD = 3
+  parameter DEPTH = 2048, ADDRESS = 14, BEAT = 512, ROWS = 8, AHEAD = 3, LATER = 0
 ) (
   input clk,
   input rst,
@@ -315,13 +317,15 @@ module beat_reader_specification #(
   input [ROWS-1:0] inside_rows_left,
   input [12:0] inside_beats_left,
   input inside_beat_arrives,
+  input inside_beat_arrives_later,
+  input inside_beat_leaves,
+  input inside_ends_row_held,
+  input [1:0] inside_is_offered_or_outside,
   input inside_arriving_is_last,
   input [AHEAD-1:0] inside_is_held,
   input inside_has_room,
   input [1:0] inside_room,
-  input [BEAT:0] inside_beat_0,
-  input [BEAT:0] inside_beat_1,
-  input [BEAT:0] inside_beat_2,
+  input [AHEAD*(BEAT+1)-1:0] inside_beat_each,
   input [ADDRESS:0] inside_here,
   input [ADDRESS:0] inside_row,
   output inside_holds,
@@ -330,7 +334,7 @@ module beat_reader_specification #(
   reg [ROWS-1:0] rows_left;
   reg [12:0] beats_left;
   reg [$clog2(AHEAD+1)-1:0] held;
-  reg coming, coming_last;
+  reg coming, coming_last, came, came_last, was_taken, offers, was_outside;
   reg [AHEAD*(BEAT+1)-1:0] queue;  // the oldest lowest
   wire taken = m_axis_tvalid & m_axis_tready, asked = read_valid & read_ready;
   wire last = beats_left == 1;
@@ -341,30 +345,40 @@ module beat_reader_specification #(
   row_address_generator_specification #(.DEPTH(DEPTH), .BITS(ADDRESS), .STRIDE(14)) walk (
     .clk(clk), .rst(rst), .start(start), .origin(origin), .stride(stride), .step(asked),
     .ends_row(last), .on(walk_on), .is_outside(is_outside), .at(here), .row_at(row));
+  wire arrives = LATER ? came : coming, arriving_last = LATER ? came_last : coming_last;
+  wire leaves = LATER & was_taken;
+  wire [2:0] expected = held + coming + (LATER & came);
+  wire wanted = rows_left != 0 & expected < AHEAD & ~stop;
   always @(posedge clk) begin
     rows_left <= rst ? 0 : start ? rows : rows_left - (asked & last);
     if (start) beats_left <= beats;
     else if (asked) beats_left <= last ? beats : beats_left - 1;
     {coming, coming_last} <= {asked & ~rst, last};
-    held <= rst ? 0 : left + coming;
+    {came, came_last} <= {coming & ~rst, coming_last};
+    was_taken <= taken & ~rst;
+    offers <= wanted & ~is_outside & ~asked & ~start & ~rst;
+    was_outside <= wanted & is_outside & ~start & ~rst;
+    held <= rst ? 0 : left + arrives;
     queue <= rest;
-    if (coming) queue[(BEAT+1)*left +: BEAT+1] <= {coming_last, read_data};
+    if (arrives) queue[(BEAT+1)*left +: BEAT+1] <= {arriving_last, read_data};
   end
-  wire wanted = rows_left != 0 & held + coming < AHEAD & ~stop;
-  wire [AHEAD-1:0] places = (1 << held) - 1;
-  wire [3*(BEAT+1)-1:0] own = {inside_beat_2, inside_beat_1, inside_beat_0};
-  wire [AHEAD-1:0] same;
+  wire [AHEAD-1:0] places = (1 << held + leaves) - 1, same;
+  wire later_same = inside_beat_arrives_later == came & inside_beat_leaves == leaves
+    & inside_is_offered_or_outside == {was_outside, offers} & (~came | inside_arriving_is_last == came_last)
+    & (~offers | rows_left != 0 & ~is_outside & inside_ends_row_held == last)
+    & ~(coming & (came | offers)) & expected + leaves + offers <= AHEAD;
   genvar place;
   generate for (place = 0; place < AHEAD; place = place + 1) begin : of
     assign same[place] = place >= held
-      | own[(BEAT+1)*place +: BEAT+1] == queue[(BEAT+1)*place +: BEAT+1];
+      | inside_beat_each[(BEAT+1)*(place+leaves) +: BEAT+1] == queue[(BEAT+1)*place +: BEAT+1];
   end endgenerate
   assign inside_holds = inside_rows_left == rows_left & (rows_left == 0 | inside_beats_left == beats_left
       & walk_on & inside_here == here & inside_row == row)
     & inside_beat_arrives == coming & (~coming | inside_arriving_is_last == coming_last)
-    & held + coming <= AHEAD & &same & (AHEAD == 1 ? inside_has_room == (held + coming == 0)
-      : inside_room == AHEAD - held - coming & inside_is_held == places);
-  assign holds = read_valid == (wanted & ~is_outside) & outside == (wanted & is_outside) & ~read_hold
-    & (~read_valid | read_address == here) & m_axis_tvalid == (held != 0)
+    & expected <= AHEAD & &same & (!LATER | later_same) & (AHEAD == 1 ? inside_has_room == (expected == 0)
+      : inside_room == AHEAD - expected & inside_is_held == places);
+  assign holds = read_valid == (LATER ? offers : wanted & ~is_outside)
+    & outside == (LATER ? was_outside : wanted & is_outside) & ~read_hold
+    & (~read_valid | read_address == here) & m_axis_tvalid == (held != 0 & ~leaves)
     & (~m_axis_tvalid | {m_axis_tlast, m_axis_tdata} == queue[BEAT:0]);
 endmodule
