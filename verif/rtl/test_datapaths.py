@@ -26,9 +26,9 @@ WRONG = {
         "{ 1'h0, w[14:8], \\$scale_block_exponent$or_2  };",
         "{ 1'h0, w[14:7]  };",
     ),
-    "safe_mac": (
-        "else if (en) pack_zero_sign <= zero_sign;",
-        "else if (en) pack_zero_sign <= 1'h0;",
+    "anchor_scan": (
+        r"assign \$a_rises_14$less  = a_largest_14 < a_scales[119:112];",
+        r"assign \$a_rises_14$less  = a_largest_14[7:1] < a_scales[119:113];",
     ),
     "full_adders": (r"assign \$carries$or  = a | b;", r"assign \$carries$or  = a & b;"),
     "operand_feed_anchors16": (
@@ -278,6 +278,10 @@ WRONG = {
         r"assign \$words_payload$and  = words_payload[128] & beat_of_word;",
         r"assign \$words_payload$and  = words_payload[128] & beat_of_word & ~tags_pop;",
     ),
+    "safe_mac": (
+        "else if (en) pack_zero_sign <= zero_sign;",
+        "else if (en) pack_zero_sign <= 1'h0;",
+    ),
     "result_rows_rows8_beats512_under_way5_fpga": (
         "changes <= { done, changes[1] };",
         "changes <= { done, 1'h0 };",
@@ -285,10 +289,6 @@ WRONG = {
     "register_copy_bits3": (
         "if (en) copy <= value;",
         "if (en) copy <= { value[2] & (value[1] | value[0]), value[1:0] };",
-    ),
-    "anchor_scan": (
-        r"assign \$a_rises_14$less  = a_largest_14 < a_scales[119:112];",
-        r"assign \$a_rises_14$less  = a_largest_14[7:1] < a_scales[119:113];",
     ),
     "largest_exponent_count3": (
         "assign left_4 = some_4 ? have_4 : left_5;",
