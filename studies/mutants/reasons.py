@@ -17,6 +17,7 @@ _FEED = "operand_feed_a_beats256_w_beats512_a_entries128_w_entries256"
 _OWN_QUEUE = (
     "a descriptor neither waits for its own queue nor signals to it, and this queue is that"
 )
+_LONG_TILE = "a tile of so many beats ends behind its buffer, in a fault, with the bit or without"
 _PLAIN_SCALES = "with 8 rows scales are not transposed: such a descriptor is refused"
 _OUTSIDE = "with the bit that decides the address is outside already, and the loops end in a fault"
 _CHAIN = "chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga"
@@ -48,7 +49,17 @@ REASONS: dict[tuple[str, str, str], str] = {
     (f"{_LOAD}_fpga", "cnot0", f"$ternary${_LOAD}_fpga.v:263$78.B[7] by bit 9"): (
         "the number is compared with a power of two above this bit, and read nowhere else"
     ),
-    (_FEED, "cnot1", "\\$procmux$49_Y[8] by bit 9"): _OUTSIDE,
+    ("beat_joiner_columns8_parts8_depth128", "inv", "\\$index$add[5]"): (
+        "words are written and read in another order, the same one, and it has all places"
+    ),
+    ("operand_feed", "cnot1", "beats_left[9] by bit 12"): _LONG_TILE,
+    (_FEED, "cnot1", "beats_left[9] by bit 12"): _LONG_TILE,
+    ("operand_feed_a_entries0_w_entries0", "const0", "$procdff$183.CLK[0]"): _BEHIND,
+    (
+        "beat_reader_beat_bits256_depth512_ahead2_later",
+        "cnot1",
+        "\\$beats_left$mux[4] by bit 10",
+    ): "a row with so many beats does not end before the buffer does, which is a fault",
     (f"{_FEED}_fpga_paced", "cnot1", f"$add${_FEED}_fpga_paced.v:236$49.A[12] by bit 8"): _OUTSIDE,
     (f"{_FEED}_fpga_paced", "const0", "w_scales_following[10]"): (
         "on their way to an address with this bit the loops come to others that are outside"
@@ -73,11 +84,9 @@ REASONS: dict[tuple[str, str, str], str] = {
     (_ROWS, "const0", "$procmux$87.S[0]"): (
         "no row comes so soon after a reset that it could still be held up"
     ),
-    ("result_rows", "cnot1", "base[0] by bit 13"): _BEHIND,
+    ("result_rows", "cnot1", "row_held[4] by bit 14"): _BEHIND,
     ("mxsf_layer", "const0", "m_axis_tdata[487]"): _NO_SIGN,
     ("mxsf_layer", "const0", "$eq$mxsf_layer.v:91$5.A[0]"): _TWO_TILES,
-    ("mxsf_layer_exact", "const0", "m_axis_tdata[487]"): _NO_SIGN,
-    ("mxsf_layer_exact", "const0", "$eq$mxsf_layer_exact.v:91$5.A[0]"): _TWO_TILES,
     ("softmax", "const1", "core_s_axis_summary_tvalid[0]"): _SUMMARY,
     (f"vector_{_CHAIN}", "cnot0", "softmax.s_axis_tuser[31] by bit 22"): (
         "softmax takes factors without a sign"
