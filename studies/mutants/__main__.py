@@ -78,8 +78,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--quick",
         action="store_true",
-        help="build one large design at most, replay its first rows alone and run no tests; "
-        "what is left is for later",
+        help="build one large design at most, and run short programs alone and no tests of "
+        "large designs; what is left is for later",
     )
     parser.add_argument(
         "--reasons",

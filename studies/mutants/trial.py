@@ -34,7 +34,7 @@ KILLED, EQUIVALENT, ALIVE, LATER = "killed", "equivalent", "alive", "later"
 LARGEST = 6_000_000
 """Characters of Verilog that are compiled for a design that is built, see `Design.size`."""
 _FIRST_ROWS = 4096
-"""Rows of a run that are replayed before proofs."""
+"""Rows of a run that are replayed first; programs with more are run after proofs."""
 _REPLAY_SECONDS, _PROGRAMS_SECONDS, _QUICK_SECONDS = 900.0, 1800.0, 300.0
 """Time limits of replays of a design, of a machine that runs programs to their end, and of both in
 a quick trial."""
@@ -146,8 +146,8 @@ def put_to_trial(
     beside : Mapping of str to sequence of Module, optional
         By name of a design, modules in it that have mutants in the same build: it is built once.
     quick : bool
-        Build one large design at most, replay its first rows alone, and run no tests. What is left
-        is for `LATER`.
+        Build one large design at most, run short programs alone, and no tests of large designs.
+        What is left is for `LATER`.
     proved : collection of int
         Mutants that are known to be equivalent.
     killed : collection of int

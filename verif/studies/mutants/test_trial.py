@@ -124,7 +124,7 @@ def test_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     stream = Design(
         design.top,
         design.sources,
-        design.size,
+        10**6,  # so that benches are for later
         design.pins,
         (Run(run.pins, "test", in_lockstep=False, in_beats=False, watched=()),),
     )
