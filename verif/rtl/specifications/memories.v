@@ -1317,7 +1317,9 @@ module operand_feed_specification #(
   wire uses_scales = SCALED & (ANCHORS ? ends_block : begins_block);
   wire outside = a_at >= A | w_at >= W | uses_scales & (as_at >= AE | ws_at >= WE);
   wire moves = ~shown | beat_ready, may = PACED ? settled : on, is_known;
-  wire goes = may & moves & ~outside & (done != 0 | is_known), reads_scales = goes & uses_scales, ends_all = goes & ends_tile & ends_i & ends_j;
+  wire begun = done != 0, is_last_tile = ends_i & ends_j;
+  wire goes = may & moves & ~outside & (begun | is_known), reads_scales = goes & uses_scales;
+  wire ends_all = goes & ends_tile & is_last_tile;
   wire is_ready = has_room & (~on | !PACED & ends_all), comes = valid & is_ready;
   wire [155:120] counts = descriptor[155:120];
   wire now_sane = sane & ~(comes & (counts[127:120] == 0 | counts[135:128] == 0 | counts[148:136] == 0
@@ -1336,7 +1338,7 @@ module operand_feed_specification #(
     on <= ~rst & (comes | on & ~ends_all);
     settled <= ~rst & on & ~goes;
     shown <= ~rst & (moves ? goes : shown);
-    if (goes) {is_first, ends, is_last} <= {done == 0 & clear, ends_block, ends_tile};
+    if (goes) {is_first, ends, is_last} <= {~begun & clear, ends_block, ends_tile};
     if (comes) begin
       {block, beats, strips_w, strips_a} <= counts;
       clear <= descriptor[204];
@@ -1349,24 +1351,23 @@ module operand_feed_specification #(
     end
   end
 
-  // Where the tile that is sought stands: the next one when it is known, and when the one before has begun.
+  // The scan seeks the first tile that has not begun, or once that one is known the tile behind it.
   wire scan_sane, scans, more, scan_reads, scan_same;
   wire [7:0] scan_i, scan_j;
   wire [16:0] scan_a, scan_w;
   wire [8*ANCHORS-1+!ANCHORS:0] a_right, w_right;
-  wire [7:0] next_i = ends_i ? 0 : i + 1, next_j = ends_i ? ends_j ? 0 : j + 1 : j;
-  wire [7:0] after_i = next_i + 1 == strips_a ? 0 : next_i + 1;
-  wire [7:0] after_j = next_i + 1 == strips_a ? next_j + 1 == strips_w ? 0 : next_j + 1 : next_j;
-  wire is_last_tile = ends_i & ends_j, begun = done != 0;
-  wire next_is_last = next_i + 1 == strips_a & next_j + 1 == strips_w;
-  wire apart = {scan_i, scan_j} != (begun & is_known ? {after_i, after_j}
-    : begun | is_known ? {next_i, next_j} : {i, j});
-  wire in_order = on ? ~apart & (~scans | ~is_known) & (begun ? scans | is_known ? ~is_last_tile : is_last_tile
-    : scans | is_known) & (~is_known | more == ~(begun ? next_is_last : is_last_tile)) : ~scans & ~is_known;
+  wire none_left = ~on | begun & is_last_tile;
+  wire [7:0] first_i = ~begun ? i : ends_i ? 0 : i + 1, first_j = j + (begun & ends_i);
+  wire first_ends_i = first_i + 1 == strips_a, first_ends_j = first_j + 1 == strips_w;
+  wire [7:0] after_i = first_ends_i ? 0 : first_i + 1;
+  wire [7:0] after_j = ~first_ends_i ? first_j : first_ends_j ? 0 : first_j + 1;
+  wire in_order = none_left ? ~scans & ~is_known : scans != is_known
+    & {scan_i, scan_j} == (is_known ? {after_i, after_j} : {first_i, first_j})
+    & (~is_known | more == ~(first_ends_i & first_ends_j));
   generate if (ANCHORS) begin : anchored
     anchor_scan_specification #(.ROWS(ANCHORS), .A(AE), .W(WE)) scan (
       .clk(clk), .rst(rst), .enters(comes), .is_free(moves & ~(goes & ends_block)), .is_known(is_known),
-      .begins(goes & done == 0), .descriptor(descriptor), .a_scales(a_entry), .w_scales(w_entry),
+      .begins(goes & ~begun), .descriptor(descriptor), .a_scales(a_entry), .w_scales(w_entry),
       .inside_scans(inside_scan_scans), .inside_tile_follows(inside_scan_tile_follows),
       .inside_scale_arrives(inside_scan_scale_arrives), .inside_begins_anew(inside_scan_begins_anew),
       .inside_beats(inside_scan_beats), .inside_beats_left(inside_scan_beats_left),
@@ -1402,7 +1403,7 @@ module operand_feed_specification #(
   wire loops_same = inside_beats == beats & inside_beats_left == beats - done & done < beats
     & inside_strips_a == strips_a & inside_strips_a_left == strips_a - i & i < strips_a
     & inside_strips_w_left == strips_w - j & j < strips_w
-    & inside_starts_tile == (done == 0) & inside_clear == clear & a_same & w_same;
+    & inside_starts_tile == ~begun & inside_clear == clear & a_same & w_same;
   wire held_same = inside_is_outside_held == outside & inside_ends_tile == ends_tile
     & inside_ends_inner_loop == ends_i & inside_is_last_of_strips_w_held == ends_j
     & inside_is_last_of_block_held == (in_block + 1 == block);
