@@ -28,17 +28,21 @@ def _taken_apart(factor: float) -> tuple[Fraction, int]:
     return Fraction(factor) / Fraction(2) ** exponent, exponent
 
 
-def _threshold(maximum: float, factor: float) -> int:
-    """Key of the smallest number that is not too far below the maximum."""
+def _reach(factor: float) -> Fraction:
+    """The largest difference that counts."""
     significand, exponent = _taken_apart(factor)
     # An exponent of 40 at least: a multiple of 4, or of 2 below 32, for each part of the factors.
     part = Fraction(math.floor(significand * 16 // (1 + (significand >= 1))), 16)
     least = 40 / (part * (1 + (significand >= 1)))
     unit = 4 if least > 30 else 2
-    reach = math.ceil(least / unit) * unit
+    return math.ceil(least / unit) * unit / Fraction(2) ** exponent
+
+
+def _threshold(maximum: float, factor: float) -> int:
+    """Key of the smallest number that is not too far below the maximum."""
     if maximum == -np.inf:
         return _key(-LARGEST)
-    exact = Fraction(maximum) - reach / Fraction(2) ** exponent
+    exact = Fraction(maximum) - _reach(factor)
     if exact <= -Fraction(LARGEST):
         return _key(-LARGEST)
     with np.errstate(over="ignore"):
@@ -84,6 +88,12 @@ def test_constants(target: Target, grade: Grade) -> None:
     factors[::5] = 2.0 ** rng.integers(-120, 121, len(factors[::5])) * 1.5
     factors[1::5] = 2.0 ** rng.integers(-120, 121, len(factors[1::5]))
     maxima = _maxima(rng, factors)
+    # Large factors, with which thresholds are about as large as the smallest normal number.
+    few = len(factors[7::5])
+    factors[7::5] = 2.0 ** rng.integers(100, 121, few) * rng.uniform(1, 2, few)
+    reaches = np.array([float(_reach(factor)) for factor in factors[7::5].tolist()])
+    apart = 2.0 ** -rng.integers(120, 134, few) * rng.uniform(1, 2, few)
+    maxima[7::5] = reaches + apart * rng.choice([-1, 1], few)
     # A factor stays while what follows from a maximum is on the way.
     en = np.append(rng.random(count * (latency + 1) * 5 // 4) < 0.9, True)
     number = np.cumsum(en) - en
