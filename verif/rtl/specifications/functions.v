@@ -142,3 +142,82 @@ module softmax_entry_specification #(parameter LANES = 16, NORMS = 0) (
     & m_axis_summary_tvalid == waits & m_axis_summary_tlast
     & (~known | m_axis_summary_tdata[31:0] == factor_kept);
 endmodule
+
+// The same of one row at a time, whose values stand side by side in the lanes: no sweeps and no norms,
+// and how many values count is what its first beat says. The largest key is complete a cycle later.
+module softmax_row_entry_specification #(parameter LANES = 16) (
+  input clk,
+  input rst,
+  input [32*LANES-1:0] s_axis_tdata,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input s_axis_tlast,
+  input [44:0] s_axis_tuser,
+  input [32*LANES-1:0] m_axis_tdata,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  input m_axis_tlast,
+  input [63:0] m_axis_summary_tdata,
+  input m_axis_summary_tvalid,
+  input m_axis_summary_tready,
+  input m_axis_summary_tlast,
+  input inside_row_begins,
+  input inside_largest_follow,
+  input [12:0] inside_values_left,
+  input [LANES-1:0] inside_following_count,
+  input [8*LANES-1:0] inside_largest_key_each,
+  output inside_holds,
+  output holds
+);
+  localparam [31:0] LOWEST = 32'h807fffff;
+  function signed [31:0] larger(input signed [31:0] left, input signed [31:0] right);
+    larger = left < right ? right : left;
+  endfunction
+
+  reg waits, follows, begins, known;
+  reg [12:0] left_kept;
+  reg [31:0] factor_kept, maximum;
+  wire is_free = ~rst & ~waits, taken = is_free & m_axis_tready & s_axis_tvalid;
+  wire given = waits & ~follows;
+  wire [12:0] left = begins ? s_axis_tuser[44:32] : left_kept;
+
+  wire [LANES-1:0] right, counted;
+  wire [LANES/4-1:0] found;
+  wire [31:0] key [0:LANES-1];
+  genvar lane;
+  generate for (lane = 0; lane < LANES; lane = lane + 1) begin : values
+    wire [31:0] value = s_axis_tdata[32*lane +: 32];
+    wire negative = value[31] & value[30:0] <= 31'h7f800000;
+    wire [31:0] magnitude = {1'b0, value[30:0]};
+    assign key[lane] = lane >= left ? LOWEST : negative ? ~magnitude : magnitude;
+    assign counted[lane] = inside_following_count[lane] == (lane < left_kept);
+    assign right[lane] = m_axis_tdata[32*lane +: 32] == key[lane];
+  end endgenerate
+
+  // A cycle behind a beat its four largest, each of four lanes, are compared with those before.
+  wire [31:0] largest [0:LANES/4];
+  assign largest[0] = maximum;
+  generate for (lane = 0; lane < LANES; lane = lane + 4) begin : fours
+    reg [31:0] largest_key;
+    always @(posedge clk) if (taken)
+      largest_key <= larger(larger(key[lane], key[lane+1]), larger(key[lane+2], key[lane+3]));
+    assign found[lane/4] = inside_largest_key_each[8*lane +: 32] == largest_key;
+    assign largest[lane/4+1] = larger(largest[lane/4], largest_key);
+  end endgenerate
+  always @(posedge clk) begin
+    waits <= ~rst & (taken & s_axis_tlast | waits & ~(given & m_axis_summary_tready));
+    follows <= ~rst & taken;
+    begins <= rst | (taken ? s_axis_tlast : begins);
+    known <= ~rst & (known | taken);
+    if (taken) left_kept <= left > LANES ? left - LANES : 0;
+    if (taken) factor_kept <= s_axis_tuser[31:0];
+    if (taken & begins) maximum <= LOWEST;
+    else if (follows) maximum <= largest[LANES/4];
+  end
+  assign inside_holds = inside_row_begins == begins & inside_largest_follow == follows
+    & (begins | inside_values_left == left_kept & &counted) & (~follows | &found);
+  assign holds = &right & s_axis_tready == (is_free & m_axis_tready)
+    & m_axis_tvalid == (is_free & s_axis_tvalid) & m_axis_tlast == s_axis_tlast
+    & m_axis_summary_tvalid == given & m_axis_summary_tlast
+    & (~known | m_axis_summary_tdata == {maximum, factor_kept});
+endmodule
