@@ -183,6 +183,7 @@ def corner_rows(module: Module) -> list[Rows]:
         made += [Rows(values=values), Rows(values=values, length=1)]
     for scale in (2.0**-120, 2.0**120, 1e-30, 1e30):
         made += [Rows(values=rows.values, scale=scale) for rows in made[: len(pools)]]
+        made.append(Rows(values=usual / np.float32(scale), scale=scale))
     made += [Rows(values=usual, length=length) for length in range(4)]
     made += [Rows(values=size * usual, length=1, scale=0.3) for size in (1e-40, -1e38)]
     return made + list(_near_one(module, rng)) + list(_near_the_threshold(module, rng))
