@@ -7,11 +7,8 @@ _BEHIND = (
     "a tile behind the buffer ends in a fault, and of one that is not written no address is looked "
     "at"
 )
-_BESIDE = "significands are multiplied beside the MACs, which read signs and shifts alone"
 _ENGINE = "mxsf_gemm_engine_exact_2x2x4x4x2_fpga_a_beats256_w_beats512_vector_beats512"
 _ROWS = "result_rows_rows8_beats512_under_way5_fpga"
-_UNIT = "mxsf_pu_exact_4x4x2_fpga"
-_NEVER_WAITS = "units of an engine for FPGAs take a step in every cycle"
 _LOAD = "load_engine_rows8_a_beats256_w_beats512_vector_beats512"
 _FEED = "operand_feed_a_beats256_w_beats512_a_entries128_w_entries256"
 _OWN_QUEUE = (
@@ -21,19 +18,12 @@ _LONG_TILE = "a tile of so many beats ends behind its buffer, in a fault, with t
 _PLAIN_SCALES = "with 8 rows scales are not transposed: such a descriptor is refused"
 _OUTSIDE = "with the bit that decides the address is outside already, and the loops end in a fault"
 _CHAIN = "chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga"
-_NO_SIGN = "ReLU leaves no number with a sign"
-_TWO_TILES = "no more than two tiles are in flight, and only of three it would make a difference"
 _BEHIND_ERROR = "behind an error a queue runs nothing, and it is emptied before the next program"
 _SAME_BUS = "the pin has this value in every burst"
 _LONG_PROGRAM = "no program that is simulated has so many descriptors before an error"
 _PASSES = "the unit of functions is ready whenever whoever takes its results is"
-_SUMMARY = "no row leaves the memory before its summary is there"
+_POWER = "results have no sign, and zeros below their significands of 15 bits"
 REASONS: dict[tuple[str, str, str], str] = {
-    (
-        "buffer_address_generator",
-        "cnot1",
-        "$ternary$buffer_address_generator.v:42$5.A[6] by bit 0",
-    ): ("the outermost loop takes its count as the loops begin, and once more after its end"),
     ("descriptor_queue", "const1", "$not$descriptor_queue.v:143$7.A[2]"): _OWN_QUEUE,
     ("descriptor_queue", "const0", "oldest[2]"): _OWN_QUEUE,
     ("descriptor_queue", "const1", "\\$7[2]"): _OWN_QUEUE,
@@ -54,16 +44,15 @@ REASONS: dict[tuple[str, str, str], str] = {
     ),
     ("operand_feed", "cnot1", "beats_left[9] by bit 12"): _LONG_TILE,
     (_FEED, "cnot1", "beats_left[9] by bit 12"): _LONG_TILE,
+    ("operand_feed_anchors16", "cnot1", "\\$a_codes_strip$mux[12] by bit 14"): _OUTSIDE,
     ("operand_feed_a_entries0_w_entries0", "const0", "$procdff$183.CLK[0]"): _BEHIND,
     (
         "beat_reader_beat_bits256_depth512_ahead2_later",
         "cnot1",
         "\\$beats_left$mux[4] by bit 10",
     ): "a row with so many beats does not end before the buffer does, which is a fault",
-    (f"{_FEED}_fpga_paced", "cnot1", f"$add${_FEED}_fpga_paced.v:236$49.A[12] by bit 8"): _OUTSIDE,
-    (f"{_FEED}_fpga_paced", "const0", "w_scales_following[10]"): (
-        "on their way to an address with this bit the loops come to others that are outside"
-    ),
+    (f"{_FEED}_fpga_paced", "cnot1", "$procmux$201.Y[1] by bit 11"): _OUTSIDE,
+    (f"{_FEED}_fpga_paced", "cnot1", "a_scales_first[12] by bit 8"): _OUTSIDE,
     (_ENGINE, "const1", f"$and${_ENGINE}.v:154$14.A[0]"): (
         "the engine gives both operands the same ends of tiles, and reads no `out_of_step`"
     ),
@@ -73,11 +62,12 @@ REASONS: dict[tuple[str, str, str], str] = {
     ("mxsf_sta_window", "cnot0", "pu_0_1_token_next[3] by bit 0"): (
         "what a token says is looked at with a beat alone"
     ),
-    ("mxsf_pu_exact_fpga", "inv", "mac_0_1.w[15]"): _BESIDE,
-    (_UNIT, "const0", "mac_3_2.w[5]"): _BESIDE,
-    (_UNIT, "cnot1", "mac_2_3.a[2] by bit 18"): _BESIDE,
-    (_UNIT, "cnot0", "$procmux$51.A[4] by bit 1"): _NEVER_WAITS,
-    (_UNIT, "const1", "$procmux$45.A[1]"): _NEVER_WAITS,
+    ("mxsf_pu_exact_fpga", "inv", "mac_0_1.w[15]"): (
+        "significands are multiplied beside the MACs, which read signs and shifts alone"
+    ),
+    ("mxsf_pu_exact_4x4x2_fpga", "cnot0", "$procmux$51.A[4] by bit 1"): (
+        "units of an engine for FPGAs take a step in every cycle"
+    ),
     (_ROWS, "const0", "\\$33[0]"): (
         "in the cycle that is left out, the place is that where a descriptor before has written"
     ),
@@ -85,9 +75,11 @@ REASONS: dict[tuple[str, str, str], str] = {
         "no row comes so soon after a reset that it could still be held up"
     ),
     ("result_rows", "cnot1", "row_held[4] by bit 14"): _BEHIND,
-    ("mxsf_layer", "const0", "m_axis_tdata[487]"): _NO_SIGN,
-    ("mxsf_layer", "const0", "$eq$mxsf_layer.v:91$5.A[0]"): _TWO_TILES,
-    ("softmax", "const1", "core_s_axis_summary_tvalid[0]"): _SUMMARY,
+    ("softmax", "const0", "lane_9_power[31]"): _POWER,
+    ("softmax_beats", "const0", "m_axis_tdata[168]"): _POWER,
+    ("softmax_constants", "const0", "\\$largest_apart$not_2[0]"): (
+        "with a factor of less than 2^121 the reach is a normal number"
+    ),
     (f"vector_{_CHAIN}", "cnot0", "softmax.s_axis_tuser[31] by bit 22"): (
         "softmax takes factors without a sign"
     ),
