@@ -84,6 +84,9 @@ REASONS: dict[tuple[str, str, str], str] = {
         "softmax takes factors without a sign"
     ),
     (f"vector_{_CHAIN}", "const1", "functions_passes[0]"): _PASSES,
+    ("normalise_no_centre_gain", "const0", "lane_11_result[10]"): (
+        "results have zeros below their significands of 12 bits"
+    ),
     ("normalise_core_no_centre_gain", "const0", "\\$13[0]"): (
         "sums wait for a gain too, and no result leaves before one has come"
     ),
