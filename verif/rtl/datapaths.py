@@ -16,12 +16,13 @@ from functools import cache
 from itertools import count, pairwise, takewhile
 from pathlib import Path
 
+from mxsafe.verilog.names import part_name
 from verif.rtl.frames import later_operands
 from verif.rtl.pipelines import prove_stillness
 from verif.rtl.stream_rules import ENABLES
 from verif.support.fresh import require_fresh
 from verif.support.manifest import Module, generated
-from verif.support.proof import INDUCTION, first_clock, never, never_at
+from verif.support.proof import INDUCTION, REACHABILITY, first_clock, never, never_at
 
 FOLDER = Path(__file__).parent / "specifications"
 """Of specifications."""
@@ -33,6 +34,9 @@ Where parts share the name of a net the part's own name stands before it.
 """
 _EACH = "_each"
 """What ends the name of a port of a specification that is several nets, NAME_0 lowest."""
+_OF_EACH = "_of_each"
+"""What ends such a name that is a net of each of the parts that are `free`, those in the order of
+their names."""
 _WATCHED = "watched"
 """A port of specifications that says which word of memories is known."""
 _WATCHED_BITS = 32
@@ -73,6 +77,9 @@ class Datapath:
         Units inside, which are proved by themselves, and what stands for them and for their
         functions in the specification: a module of `FOLDER` whose ports have the same names, with
         parameters if need be. Behind it are registers, as many as the unit's latency.
+    free : tuple of str
+        What names of units inside begin with that are proved by themselves, and whose results may
+        be anything here: the specification says what they get.
     late : Mapping of str to int
         Operands that come so many cycles after the others.
     words : str
@@ -80,6 +87,9 @@ class Datapath:
     variants : int
         What stands for parts does so in several ways, and the proof holds in each: ``VARIANT`` of
         the specification says in which.
+    first : str
+        The method of `never` that is tried first, of one that has `steps`: reachability is quick
+        where registers of the unit and of the specification are equal one by one.
     """
 
     specification: str
@@ -88,9 +98,11 @@ class Datapath:
     significands: int = 0
     steps: bool = False
     parts: Mapping[str, str] = field(default_factory=dict)
+    free: tuple[str, ...] = ()
     late: Mapping[str, int] = field(default_factory=dict)
     words: str = ""
     variants: int = 1
+    first: str = INDUCTION
 
 
 UNDETERMINED = {
@@ -143,6 +155,20 @@ _REPLAY = {
 }
 _SMALL = {"ROWS": 8, "LANES": 8, "WORD": 16, "REDUCED": 128, "FUNCTIONS": 0b111011}
 """A machine of 8 rows; of its functions bits stand for relu, gelu, silu and tanh, and for none."""
+_QUEUES = Datapath(
+    "queues",
+    {
+        "LOAD": "load_under_way",
+        "GEMM": "gemm_under_way",
+        "VECTOR": "vector_under_way",
+        "STORE": "store_under_way",
+        "TOKENS": "token_bits",
+    },
+    steps=True,
+    free=("descriptor_queue",),
+    first=REACHABILITY,
+)
+_BUS = Datapath("registers", {"CONSTANTS": "constants"}, steps=True, first=REACHABILITY)
 _SCALER = {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
 
 
@@ -335,6 +361,10 @@ DATAPATHS = {
     "result_rows": Datapath("result_rows", _RESULTS, steps=True),
     "result_rows_rows8_beats512": Datapath("result_rows", _RESULTS, steps=True),
     "result_rows*_fpga": Datapath("result_rows", {**_RESULTS, "LATER": 1}, steps=True),
+    "queues*_fpga": replace(_QUEUES, parameters={**_QUEUES.parameters, "LATER": 1}),
+    "queues": _QUEUES,
+    "registers*_fpga": replace(_BUS, parameters={"CONSTANTS": "constants", "STAGES": 3}),
+    "registers*": _BUS,
     "descriptor_queue*": Datapath(
         "descriptor_queue", {"DEPTH": "depth", "UNDER_WAY": "under_way"}, steps=True
     ),
@@ -384,7 +414,8 @@ def rests_on(module: Module) -> list[str]:
     if path is None:
         return []
     memories = [unit for unit, one in generated().items() if f"  {one.instance} " in module.text]
-    return [*path.parts, *(memories if _watches(path) else [])]
+    parts = [unit for unit, one in generated().items() if one.name in _free_parts(module, path)]
+    return [*path.parts, *parts, *(memories if _watches(path) else [])]
 
 
 def only_wires(module: Module) -> bool:
@@ -429,9 +460,25 @@ def texts(module: Module) -> str:
     path = datapath(module)
     parts = [(generated()[unit], put) for unit, put in path.parts.items()] if path else []
     replaced = [_in_place(part, put) for part, put in parts]
-    left_out = {part.name for part, _ in parts}
+    free = _free_parts(module, path) if path else []
+    replaced += [_ports_alone(part) for part in generated().values() if part.name in free]
+    left_out = {*(part.name for part, _ in parts), *free}
     kept = [source.read_text() for source in module.sources if source.stem not in left_out]
     return "\n".join([*kept, *replaced])
+
+
+def _free_parts(module: Module, path: Datapath) -> list[str]:
+    """Names in Verilog of the modules inside a module whose results may be anything."""
+    begins = tuple(map(part_name, path.free))
+    return sorted(name for name in inside(module) if name.startswith(begins))
+
+
+def _ports_alone(part: Module) -> str:
+    """A module with the ports of a part, and nothing that drives its outputs."""
+    declared = "".join(
+        f"  {port.direction} [{port.width - 1}:0] {port.name};\n" for port in part.ports.values()
+    )
+    return f"module {part.name}({', '.join(part.ports)});\n{declared}endmodule\n"
 
 
 def _in_place(part: Module, specification: str) -> str:
@@ -513,7 +560,7 @@ def is_of_ports(module: Module) -> bool:
     broken does not show that a result is wrong.
     """
     path = datapath(module)
-    if path is None or path.parts:
+    if path is None or path.parts or path.free:
         return False
     ports = _ports(f"{path.specification}_specification")
     return not any(port.startswith(_INSIDE) for port in ports) or says_of_inside(module)
@@ -543,7 +590,7 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
     if memory := _MEMORY.search(module.text):
         return _with_register(text, memory)
     added: dict[str, str] = {}
-    own = _bits(module.text, nets)
+    own = _bits(module.text, nets.keys() - _of_free_parts(module, nets))
     others = [net for net in nets if net not in own]
     for part in sorted(inside(module)):
         outputs: dict[str, str] = {}
@@ -572,6 +619,39 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
             placed = f"  watched_memory {memory}.{_WATCHED}({_WATCHED}), {''.join(ports)}"
             text = text.replace(f"  mxsafe_beat_memory {memory}", placed, 1)
     return _with_ports(text, module.name, added)
+
+
+def _of_each(module: Module) -> dict[str, list[str]]:
+    """By ports of a specification that are nets of each free part the names of these nets."""
+    path = datapath(module)
+    if path is None:
+        return {}
+    free = _free_parts(module, path)
+    found = (one for part in free for one in _instances(module, part))
+    instances = sorted(found, key=lambda one: [*map(_in_order, re.split(r"(\d+)", one))])
+    nets = {
+        port: port.removeprefix(_INSIDE).removesuffix(_OF_EACH)
+        for port in _ports(f"{path.specification}_specification")
+        if port.endswith(_OF_EACH)
+    }
+    return {port: [f"{one}_{net}" for one in instances] for port, net in nets.items()}
+
+
+def _in_order(word: str) -> tuple[int, str]:
+    """A key for words some of which are numbers."""
+    return (int(word), "") if word.isdigit() else (0, word)
+
+
+def _of_free_parts(module: Module, nets: Iterable[str]) -> set[str]:
+    """Those of some nets that are ports of a part which is free, whatever they are connected to."""
+    path = datapath(module)
+    return {
+        net
+        for part in (_free_parts(module, path) if path else [])
+        for instance in _instances(module, part)
+        for net in _bits_of_instance(module, part, instance, nets)
+        if net.startswith(f"{instance}_")
+    }
 
 
 def _instances(module: Module, part: str) -> list[str]:
@@ -678,7 +758,7 @@ def _changed(module: Module, text: str, change: tuple[str, str] | None) -> str:
 def _prove(module: Module, text: str, folder: Path, seconds: int) -> None:
     path = datapath(module)
     if path is not None and path.steps:
-        never(folder, text, "monitor", seconds=seconds, first=INDUCTION)
+        never(folder, text, "monitor", seconds=seconds, first=path.first)
         return
     never_at(folder, text, "monitor", clock=module.latency)
     if any(name in module.ports for name in ENABLES):
@@ -712,17 +792,31 @@ def _parameters(module: Module, path: Datapath) -> dict[str, str | int]:
     given = path.parameters.items()
     known = {**module.parameters, "latency": module.latency}
     values = {key: known[of] if isinstance(of, str) else of for key, of in given}
-    return {key: int(value) for key, value in values.items()}
+    return {key: _number(value) for key, value in values.items()}
+
+
+def _number(value: object) -> str | int:
+    """A parameter in Verilog: a number, or several of 32 bits each, the first lowest."""
+    if not isinstance(value, list):
+        return int(value)
+    words = "".join(f"{word:08x}" for word in reversed(value))
+    return f"{4 * len(words)}'h{words}"
 
 
 def _nets(module: Module, path: Datapath) -> dict[str, int]:
     """Bits of nets, of a unit or its parts, that its specification has as ``inside_NAME``."""
     ports = _ports(f"{path.specification}_specification")
-    wanted = [port.removeprefix(_INSIDE) for port in ports if port.startswith(_INSIDE)]
+    of_each = _of_each(module)
+    wanted = [
+        port.removeprefix(_INSIDE)
+        for port in ports
+        if port.startswith(_INSIDE) and port not in of_each
+    ]
+    of_parts = [*wanted, *(net for each in of_each.values() for net in each)]
     found: dict[str, int] = {}
     for part in sorted(inside(module)):
         for instance in _instances(module, part):
-            shown = _bits_of_instance(module, part, instance, wanted)
+            shown = _bits_of_instance(module, part, instance, of_parts)
             found |= {name: bits for name, (_, bits) in shown.items()}
     found |= _bits(module.text, wanted)
     memories = (one for one in _MEMORY.findall(module.text) if one[1] in wanted)
@@ -777,6 +871,10 @@ def _stepping_monitor(module: Module, path: Datapath, nets: Mapping[str, int]) -
     ]
     there = {port: resets.get(port, port) for port in [*module.ports, *shown, *watched]}
     of_unit = ", ".join(f".{port}({value})" for port, value in there.items())
+    there |= {
+        port: f"{{{', '.join(f'{_INSIDE}{net}' for net in reversed(each))}}}"
+        for port, each in _of_each(module).items()
+    }
     of_specification = [f".{port}({there.get(port, 0)})" for port in _ports(name)]
     results = ["holds", *[_INSIDE_HOLDS] * (_says_of_inside(path) and bool(nets))]
     wires += [f"  wire {', '.join(results)};"]

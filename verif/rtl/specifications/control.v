@@ -686,3 +686,193 @@ module tag_queue_specification #(parameter DEPTH = 32) (
     & (held == 0 | oldest == queue[0]);
   assign inside_holds = ~sane | &right & held <= DEPTH & inside_tags_held == held;
 endmodule
+
+// What there is in a cycle, or a cycle later, also after a reset, or 0 then.
+module held #(parameter BITS = 1, LATER = 1, RESET = 1) (
+  input clk,
+  input rst,
+  input [BITS-1:0] value,
+  output [BITS-1:0] shown
+);
+  reg [BITS-1:0] kept;
+  always @(posedge clk) kept <= RESET & rst ? 0 : value;
+  assign shown = LATER ? kept : value;
+endmodule
+
+// The lesser of two numbers that may be there, a cycle later or at once.
+module least_of_two #(parameter LATER = 1) (
+  input clk,
+  input there_0,
+  input there_1,
+  input [31:0] number_0,
+  input [31:0] number_1,
+  output there,
+  output [31:0] least
+);
+  wire first = there_0 & (~there_1 | number_0 < number_1);
+  held #(33, LATER, 0) found (clk, 1'b0, {there_0 | there_1, first ? number_0 : number_1}, {there, least});
+endmodule
+
+// Four queues of descriptors with counters of tokens from each to each other one, whatever the queues do.
+// The first of several errors counts, that of load before those of gemm, vector, store and of fetching. A
+// deadlock comes last, with the least number that waits: no queue can do anything, and none gets more.
+// LATER a queue gets a descriptor a cycle after it has been offered and has found a place, an error counts
+// a cycle later, and a deadlock when all numbers are compared.
+// Queues stand in the order of their names: gemm, load, store, vector.
+module queues_specification #(parameter [31:0] LOAD = 2, GEMM = 3, VECTOR = 1, STORE = 2, TOKENS = 6, LATER = 0) (
+  input clk,
+  input rst,
+  input start,
+  input descriptor_valid,
+  input descriptor_ready,
+  input [255:0] descriptor,
+  input [31:0] number,
+  input ended,
+  input [3:0] fetch_error,
+  input load_valid,
+  input [239:0] load_descriptor,
+  input load_ready,
+  input load_done,
+  input [3:0] load_error,
+  input load_stop,
+  input gemm_valid,
+  input [239:0] gemm_descriptor,
+  input gemm_ready,
+  input gemm_done,
+  input [3:0] gemm_error,
+  input gemm_stop,
+  input vector_valid,
+  input [239:0] vector_descriptor,
+  input vector_ready,
+  input vector_done,
+  input [3:0] vector_error,
+  input vector_stop,
+  input store_valid,
+  input [239:0] store_descriptor,
+  input store_ready,
+  input store_done,
+  input [3:0] store_error,
+  input store_stop,
+  input stop,
+  input is_done,
+  input stopped,
+  input [3:0] error,
+  input [31:0] error_number,
+  input [2:0] lacks,
+  input [3:0] inside_rst_of_each,
+  input [3:0] inside_entry_valid_of_each,
+  input [3:0] inside_entry_ready_of_each,
+  input [4*280-1:0] inside_entry_of_each,
+  input [15:0] inside_available_of_each,
+  input [15:0] inside_take_of_each,
+  input [15:0] inside_has_room_of_each,
+  input [15:0] inside_has_room_for_all_of_each,
+  input [15:0] inside_give_of_each,
+  input [3:0] inside_engine_valid_of_each,
+  input [4*240-1:0] inside_engine_descriptor_of_each,
+  input [3:0] inside_engine_ready_of_each,
+  input [3:0] inside_engine_done_of_each,
+  input [15:0] inside_engine_error_of_each,
+  input [3:0] inside_engine_stop_of_each,
+  input [3:0] inside_stop_of_each,
+  input [3:0] inside_lacks_load_of_each,
+  input [3:0] inside_lacks_vector_of_each,
+  input [3:0] inside_lacks_store_of_each,
+  input [3:0] inside_is_empty_of_each,
+  input [3:0] inside_is_stuck_of_each,
+  input [15:0] inside_error_of_each,
+  input [127:0] inside_number_of_each,
+  input inside_load_gemm_there,
+  input [31:0] inside_load_gemm_held,
+  input inside_vector_store_there,
+  input [31:0] inside_vector_store_held,
+  input [31:0] inside_load_gemm_vector_store_held,
+  input [31:0] inside_error_5_2,
+  output holds
+);
+  localparam [TOKENS-1:0] FULL = {TOKENS{1'b1}};
+  wire [31:0] under_way = {VECTOR[7:0], STORE[7:0], LOAD[7:0], GEMM[7:0]};
+  reg is_stopped;
+  reg [3:0] code, turn;
+  reg [31:0] failed;
+  // In descriptors load is 0, gemm 1, vector 2, and store 3.
+  wire [3:0] kind, right;
+  wire [15:0] right_tokens;
+  genvar at, of;
+  generate for (at = 0; at < 4; at = at + 1) begin : queue
+    assign kind[at] = descriptor[3:0] == (at ^ 1) + 1;
+    assign right[at] = inside_entry_valid_of_each[at] 
+      == (descriptor_valid & (LATER ? turn[at] : ~is_stopped & kind[at]))
+      & inside_entry_of_each[280*at +: 280] == {descriptor[255:16], number, descriptor[11:4]};
+    for (of = 0; of < 4; of = of + 1) begin : taker
+      reg [TOKENS-1:0] tokens;
+      wire gives = inside_give_of_each[4*at + (of ^ 1)], takes = inside_take_of_each[4*of + (at ^ 1)];
+      always @(posedge clk) tokens <= rst | start | at == of ? 0 : tokens + gives - takes;
+      assign right_tokens[4*at + of] = inside_available_of_each[4*of + (at ^ 1)] == (tokens != 0)
+        & inside_has_room_of_each[4*at + (of ^ 1)] == (tokens != FULL)
+        & inside_has_room_for_all_of_each[4*at + (of ^ 1)]
+          == (at == of | tokens + under_way[8*at +: 8] <= FULL);
+    end
+  end endgenerate
+
+  wire [3:0] fits = kind & inside_entry_ready_of_each;
+  wire ready = LATER ? turn != 0 : fits != 0 & ~is_stopped;
+  always @(posedge clk) turn <= {4{~rst & descriptor_valid & ~is_stopped & ~ready}} & fits;
+
+  // Who waits has the least number, which is found in three steps.
+  wire all_empty = &inside_is_empty_of_each;
+  wire deadlock = &inside_is_stuck_of_each & ~all_empty & (ended | descriptor_valid & fits == 0);
+  wire [3:0] there;
+  wire [127:0] numbers;
+  wire found, front_there, back_there, seen, seen_pairs, is_deadlock;
+  wire [31:0] front, back, least;
+  held #(4 + 128, LATER) own (clk, rst, {~inside_is_empty_of_each, inside_number_of_each}, {there, numbers});
+  least_of_two #(LATER) of_front (clk, there[1], there[0], numbers[63:32], numbers[31:0], front_there, front);
+  least_of_two #(LATER) of_back (clk, there[3], there[2], numbers[127:96], numbers[95:64], back_there, back);
+  least_of_two #(LATER) of_both (clk, front_there, back_there, front, back, found, least);
+  held #(1, LATER) step_1 (clk, rst, deadlock, seen);
+  held #(1, LATER) step_2 (clk, rst, seen, seen_pairs);
+  held #(1, LATER) step_3 (clk, rst, seen_pairs, is_deadlock);
+
+  wire [5:0] failing = {is_deadlock, fetch_error != 0, inside_error_of_each[11:8] != 0,
+    inside_error_of_each[15:12] != 0, inside_error_of_each[3:0] != 0, inside_error_of_each[7:4] != 0};
+  wire [5:0] fails;
+  wire [23:0] codes;
+  wire [191:0] descriptors;
+  held #(6, LATER) gates (clk, rst, failing, fails);
+  held #(24, LATER) errors (clk, rst, {4'd6, fetch_error, inside_error_of_each[11:8],
+    inside_error_of_each[15:12], inside_error_of_each[3:0], inside_error_of_each[7:4]}, codes);
+  held #(192, LATER) places (clk, rst, {least, number, inside_number_of_each[95:64],
+    inside_number_of_each[127:96], inside_number_of_each[31:0], inside_number_of_each[63:32]}, descriptors);
+  reg [3:0] now_code;
+  reg [31:0] now_failed;
+  integer index;
+  always @* begin
+    {now_code, now_failed} = 0;
+    for (index = 5; index >= 0; index = index - 1)
+      if (fails[index]) {now_code, now_failed} = {codes[4*index +: 4], descriptors[32*index +: 32]};
+  end
+  reg is_over;
+  always @(posedge clk) begin
+    if (rst) {is_stopped, code} <= 0;
+    else if (~is_stopped) {is_stopped, code, failed} <= {fails != 0, now_code, now_failed};
+    is_over <= ~rst & ~start & all_empty & ended & ~is_stopped;
+  end
+
+  assign holds = &right & &right_tokens & descriptor_ready == ready & inside_rst_of_each == {4{rst}}
+    & {vector_valid, store_valid, load_valid, gemm_valid} == inside_engine_valid_of_each
+    & {vector_descriptor, store_descriptor, load_descriptor, gemm_descriptor}
+      == inside_engine_descriptor_of_each
+    & inside_engine_ready_of_each == {vector_ready, store_ready, load_ready, gemm_ready}
+    & inside_engine_done_of_each == {vector_done, store_done, load_done, gemm_done}
+    & inside_engine_error_of_each == {vector_error, store_error, load_error, gemm_error}
+    & {vector_stop, store_stop, load_stop, gemm_stop} == inside_engine_stop_of_each
+    & inside_stop_of_each == {4{is_stopped | stop}}
+    & lacks == {inside_lacks_store_of_each[0], inside_lacks_vector_of_each[0], inside_lacks_load_of_each[0]}
+    & is_done == (LATER ? is_over : all_empty & ended & ~is_stopped)
+    & stopped == is_stopped & error == code & (~is_stopped | error_number == failed)
+    & (~LATER | ~seen_pairs | inside_load_gemm_there == front_there & inside_load_gemm_held == front
+      & inside_vector_store_there == back_there & inside_vector_store_held == back)
+    & (~LATER | ~is_deadlock | inside_load_gemm_vector_store_held == least)
+    & (~LATER | ~fails[5] | inside_error_5_2 == descriptors[191:160]);
+endmodule

@@ -36,6 +36,8 @@ class Program:
         Error of the descriptor that holds this.
     fetch_error : int
         Error after the last descriptor.
+    first_number : int, optional
+        Number of the first descriptor; by default a random one.
     """
 
     queue: list[int] = field(default_factory=list)
@@ -44,6 +46,7 @@ class Program:
     payload: list[int] = field(default_factory=list)
     errors: dict[int, int] = field(default_factory=dict)
     fetch_error: int = 0
+    first_number: int | None = None
 
     def job(self, first_number: int) -> dict[str, Any]:
         """The program as the bench wants it, with descriptors numbered from there on."""
@@ -223,17 +226,7 @@ def check_programs(
     """
     depth = module.parameters["depth"]
     most_tokens = (1 << module.parameters["token_bits"]) - 1
-    rng = np.random.default_rng(7)
-    numbers = 1 << module.parameters["number_bits"]
-    first = [int(rng.integers(0, numbers - len(program.queue))) for program in programs]
-    job = {
-        "seed": 5,
-        "patience": 1000,  # cycles in which nothing starts or ends: many times what engines take
-        "engines": {name: module.parameters[f"{name}_under_way"] for name in QUEUES},
-        "programs": [program.job(at) for program, at in zip(programs, first, strict=True)],
-    }
-    logs = run_bench(simulator, module, "queues", job)
-    assert len(logs) == len(programs)
+    first, logs = _run(simulator, module, programs)
     counts = {"descriptors": 0, "tokens": 0, "deadlocks": 0, "early": 0, "lacks": 0}
     for at, (program, log) in enumerate(zip(programs, logs, strict=True)):
         model = expected(program, depth=depth, most_tokens=most_tokens)
@@ -262,6 +255,43 @@ def check_programs(
             continue  # there is no place for a second one
         assert count > 0, f"there were no {name}"
     return counts
+
+
+def _run(
+    simulator: str, module: Module, programs: Sequence[Program]
+) -> tuple[list[int], list[dict[str, Any]]]:
+    """Run programs; return the number of the first descriptor of each, and what happened."""
+    rng = np.random.default_rng(7)
+    numbers = 1 << module.parameters["number_bits"]
+    drawn = [int(rng.integers(0, numbers - len(program.queue))) for program in programs]
+    first = [
+        at if program.first_number is None else program.first_number
+        for program, at in zip(programs, drawn, strict=True)
+    ]
+    job = {
+        "seed": 5,
+        "patience": 1000,  # cycles in which nothing starts or ends: many times what engines take
+        "engines": {name: module.parameters[f"{name}_under_way"] for name in QUEUES},
+        "programs": [program.job(at) for program, at in zip(programs, first, strict=True)],
+    }
+    logs = run_bench(simulator, module, "queues", job)
+    assert len(logs) == len(programs)
+    return first, logs
+
+
+def shortest_pauses(
+    simulator: str, module: Module, giver: int, programs: Sequence[Program]
+) -> dict[int, int]:
+    """Fewest cycles from the end of a descriptor of a queue to the next start, by its signals."""
+    _, logs = _run(simulator, module, programs)
+    shortest: dict[int, int] = {}
+    for program, log in zip(programs, logs, strict=True):
+        starts = [clock for clock, _ in log["started"][giver]]
+        for signal, end, start in zip(
+            program.signal, log["finished"][giver], starts[1:], strict=False
+        ):
+            shortest[signal] = min(start - end, shortest.get(signal, start - end))
+    return shortest
 
 
 def token_statements(module: Module) -> list[str]:

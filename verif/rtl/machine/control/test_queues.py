@@ -16,11 +16,12 @@ from verif.rtl.machine.control.queue_checks import (
     program_that_fails,
     queue_programs,
     queues,
+    shortest_pauses,
     token_statements,
 )
 from verif.support.manifest import Module
 from verif.support.proof import prove
-from verif.support.tests import raises, refused, some, typical
+from verif.support.tests import raises, refused, some
 from verif.support.units import published
 
 
@@ -105,6 +106,41 @@ def test_errors_of_published_ones(name: str) -> None:
 
 @pytest.mark.variant
 @pytest.mark.parametrize("name", published(Queues))
+def test_the_least_number_of_published_ones(name: str) -> None:
+    """Two descriptors wait for each other; from the first number to the other each bit changes."""
+    module = published(Queues)[name]
+    programs = [
+        Program(
+            queue=[one, other],
+            wait=[1 << other, 1 << one],
+            signal=[1 << other, 1 << one],
+            payload=[1, 2],
+            first_number=(1 << bit) - 1,
+        )
+        for bit in range(module.parameters["number_bits"])
+        for one, other in itertools.permutations(range(len(QUEUES)), 2)
+    ]
+    nothing_starts = ("descriptors", "tokens", "early", "lacks")
+    check_programs("verilator", module, programs, without=nothing_starts)
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", published(Queues))
+def test_signals_of_published_ones_take_no_time(name: str) -> None:
+    """The next descriptor starts as soon behind one that signals as behind one that does not."""
+    module = published(Queues)[name]
+    giver = QUEUES.index("vector")  # of the one queue that never starts one early
+    signals = [0, *(1 << at for at in range(len(QUEUES)) if at != giver)]
+    program = Program(
+        queue=[giver] * 8, wait=[0] * 8, signal=signals * 2, payload=list(range(1, 9))
+    )
+    pauses = shortest_pauses("verilator", module, giver, [program] * 16)
+    assert sorted(pauses) == signals
+    assert len(set(pauses.values())) == 1, f"cycles to the next start, by signals: {pauses}"
+
+
+@pytest.mark.variant
+@pytest.mark.parametrize("name", published(Queues))
 def test_many_tokens_of_published_ones(name: str) -> None:
     """As many tokens as there is room for, and one more; a token that nobody gives."""
     check_programs("verilator", published(Queues)[name], _token_programs(published(Queues)[name]))
@@ -145,37 +181,6 @@ def test_tokens_and_places_are_proved(products: int, target: str, tmp_path: Path
     """No counter of tokens leaves its range, and no descriptor is lost, at any time."""
     module = queues(depth=2, number_bits=2, products_under_way=products, target=target)
     prove(module, tmp_path / "proof", token_statements(module), free="beat_memory")
-
-
-@pytest.mark.yosys
-@pytest.mark.parametrize("name", typical(published(Queues), every=3))
-def test_the_first_error_is_proved(name: str, tmp_path: Path) -> None:
-    """Of several errors in a cycle that of the first queue counts, or of fetching, or a deadlock.
-
-    What is told in that cycle are its code and its number.
-    """
-    module = published(Queues)[name]
-    if module.parameters.get("target") == "fpga":
-        errors = [[f"error_{place}_{part}" for part in range(3)] for place in range(6)]
-    else:
-        inside = [
-            [f"{queue}_failed", f"\\queue_{queue}.error ", f"\\queue_{queue}.number "]
-            for queue in QUEUES
-        ]
-        least = f"{'_'.join(QUEUES)}_least"
-        errors = [
-            *inside,
-            ["fetch_failed", "fetch_error", "number"],
-            ["is_deadlock", str(ERRORS["deadlock"]), least],
-        ]
-    statements = []
-    before = "0"
-    for failed, code, number in errors:
-        told = f"code == {code} && failed_number == {number}"
-        statements.append(f"assert (!({failed} && !({before})) || ({told}));")
-        before += f" || {failed}"
-    statements.append(f"assert ({before} || code == 0);")
-    prove(module, tmp_path / "proof", statements, free="beat_memory")
 
 
 test_configurations_that_cannot_work = refused(
