@@ -23,7 +23,6 @@ from verif.rtl.datapaths import (
     is_of_ports,
     is_wrong_at_ports,
     prove_datapath,
-    says_of_inside,
 )
 from verif.rtl.frames import is_lane
 from verif.rtl.pipelines import PIPELINES
@@ -47,7 +46,7 @@ _MOST_TESTS = 6
 """Tests that a mutant is put to that only handshakes tell, at most."""
 SECONDS = 300.0
 """Time of a processor after which a simulation has not ended, and so has failed."""
-_PROOF_SECONDS, _SHORT_SECONDS, _ENDLESS = 30.0, 5.0, 2
+_PROOF_SECONDS, _SHORT_SECONDS, _ENDLESS = 60.0, 5.0, 2
 """Time limit of a proof, the limit after some that took more, and how many these are."""
 _TESTS = Path(__file__).parents[2] / "verif" / "rtl"
 _REFUTED = "proof did fail"
@@ -385,7 +384,9 @@ class _Claims:
     def __init__(self, module: Module, mutants: Mutants, folder: Path) -> None:
         self._module, self._mutants, self._tests = module, mutants, proofs_of(module)
         self._alone = folder / "alone"
-        self._hold_without = self._kept_without = False
+        self._hold_without = False
+        self._kept_without: bool | None = None
+        self._endless = 0
         self._known: dict[int, str | None] = {}
 
     def fate(self, number: int) -> str | None:
@@ -395,28 +396,41 @@ class _Claims:
         does not kills it only if the specification says it by nothing but ports.
         """
         if number not in self._known:
-            self._known[number] = self._by_specification(number) or self._by_tests(number)
+            fate = self._by_specification(number)
+            # What a specification says that holds is all that tests could prove.
+            self._known[number] = fate if self._kept_without else fate or self._by_tests(number)
         return self._known[number]
 
     def _by_specification(self, number: int) -> str | None:
         # Proofs know no other edge of the clock.
         if not is_specified(self._module) or self._mutants.mutants[number - 1].of_clock:
             return None
-        keeps = self._keeps_specification(number)
-        if keeps is not False or not self._is_wrong_at_ports(number):
-            return EQUIVALENT if keeps else None
-        if not self._kept_without:
+        if self._kept_without is None:
             kept = self._keeps_specification(0)
             assert kept is not False, f"{self._module.name} breaks its specification by itself"
             self._kept_without = bool(kept)
-        return KILLED if self._kept_without else None
+        if not self._kept_without:  # where that takes longer, it does so with mutants
+            return None
+        path = datapath(self._module)
+        has_steps = path is not None and path.steps
+        tells = is_of_ports(self._module)
+        # A result that is wrong is found sooner than that there is none.
+        if tells and has_steps and self._is_wrong_at_ports(number):
+            return KILLED
+        keeps = self._keeps_specification(number)
+        self._endless += keeps is None
+        if keeps is False and tells and not has_steps:
+            return KILLED
+        return EQUIVALENT if keeps else None
+
+    @property
+    def _seconds(self) -> int:
+        """Limit of a proof."""
+        return round(_PROOF_SECONDS if self._endless < _ENDLESS else _SHORT_SECONDS)
 
     def _is_wrong_at_ports(self, number: int) -> bool:
-        """Whether one that breaks its specification is known to do so at ports."""
-        if not says_of_inside(self._module):
-            return is_of_ports(self._module)
-        folder, seconds = self._alone / "proof", round(_PROOF_SECONDS)
-        return is_wrong_at_ports(self._unit(number), folder, seconds=seconds)
+        folder = self._alone / "proof"
+        return is_wrong_at_ports(self._unit(number), folder, seconds=self._seconds)
 
     def _unit(self, number: int) -> Module:
         file = self._written(number)
@@ -424,9 +438,9 @@ class _Claims:
         return replace(self._module, sources=tuple(sources))
 
     def _keeps_specification(self, number: int) -> bool | None:
-        seconds = round(_PROOF_SECONDS)
+        folder = self._alone / "proof"
         try:
-            prove_datapath(self._unit(number), self._alone / "proof", seconds=seconds)
+            prove_datapath(self._unit(number), folder, seconds=self._seconds)
         except AssertionError as error:
             return False if _REFUTED in str(error) else None
         return True

@@ -397,6 +397,7 @@ DATAPATHS = {
     ),
     "softmax_entry_beats": Datapath("softmax_entry", {"LANES": "lanes"}, steps=True),
     "softmax_entry": Datapath("softmax_row_entry", {"LANES": "lanes"}, steps=True),
+    "vector_buffer": Datapath("vector_buffer", _BANKS, steps=True),
     "vector_buffer_columns8_banks2_bank_depth256": Datapath("vector_buffer", _BANKS, steps=True),
 }
 """By patterns of units, of which the first one counts."""
