@@ -280,10 +280,12 @@ class _Trial:
             for number, where in seen.other.items():
                 benches_of = self._tests.setdefault(number, [])
                 benches_of += [_Bench(test, place, is_large) for test in where]
-            if proves and most == before_proofs:
-                self._prove(left)
             if seen.other and not (self._quick and is_large):
                 _choose(several, place)
+            if proves and most == before_proofs:
+                if not is_large:  # whose benches are cheaper than proofs
+                    self._put_to_benches()
+                self._prove(left)
         self._put_to_benches()
 
     def _put_to_benches(self) -> None:
