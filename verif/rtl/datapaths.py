@@ -591,7 +591,8 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
     if memory := _MEMORY.search(module.text):
         return _with_register(text, memory)
     added: dict[str, str] = {}
-    own = _bits(module.text, nets.keys() - _of_free_parts(module, nets))
+    of_parts = _of_free_parts(module, nets)
+    own = _bits(module.text, [net for net in nets if net not in of_parts])
     others = [net for net in nets if net not in own]
     for part in sorted(inside(module)):
         outputs: dict[str, str] = {}

@@ -688,7 +688,7 @@ module tag_queue_specification #(parameter DEPTH = 32) (
 endmodule
 
 // What there is in a cycle, or a cycle later, also after a reset, or 0 then.
-module held #(parameter BITS = 1, LATER = 1, RESET = 1) (
+module value_later #(parameter BITS = 1, LATER = 1, RESET = 1) (
   input clk,
   input rst,
   input [BITS-1:0] value,
@@ -710,7 +710,7 @@ module least_of_two #(parameter LATER = 1) (
   output [31:0] least
 );
   wire first = there_0 & (~there_1 | number_0 < number_1);
-  held #(33, LATER, 0) found (clk, 1'b0, {there_0 | there_1, first ? number_0 : number_1}, {there, least});
+  value_later #(33, LATER, 0) found (clk, 1'b0, {there_0 | there_1, first ? number_0 : number_1}, {there, least});
 endmodule
 
 // Four queues of descriptors with counters of tokens from each to each other one, whatever the queues do.
@@ -826,23 +826,23 @@ module queues_specification #(parameter [31:0] LOAD = 2, GEMM = 3, VECTOR = 1, S
   wire [127:0] numbers;
   wire found, front_there, back_there, seen, seen_pairs, is_deadlock;
   wire [31:0] front, back, least;
-  held #(4 + 128, LATER) own (clk, rst, {~inside_is_empty_of_each, inside_number_of_each}, {there, numbers});
+  value_later #(4 + 128, LATER) own (clk, rst, {~inside_is_empty_of_each, inside_number_of_each}, {there, numbers});
   least_of_two #(LATER) of_front (clk, there[1], there[0], numbers[63:32], numbers[31:0], front_there, front);
   least_of_two #(LATER) of_back (clk, there[3], there[2], numbers[127:96], numbers[95:64], back_there, back);
   least_of_two #(LATER) of_both (clk, front_there, back_there, front, back, found, least);
-  held #(1, LATER) step_1 (clk, rst, deadlock, seen);
-  held #(1, LATER) step_2 (clk, rst, seen, seen_pairs);
-  held #(1, LATER) step_3 (clk, rst, seen_pairs, is_deadlock);
+  value_later #(1, LATER) step_1 (clk, rst, deadlock, seen);
+  value_later #(1, LATER) step_2 (clk, rst, seen, seen_pairs);
+  value_later #(1, LATER) step_3 (clk, rst, seen_pairs, is_deadlock);
 
   wire [5:0] failing = {is_deadlock, fetch_error != 0, inside_error_of_each[11:8] != 0,
     inside_error_of_each[15:12] != 0, inside_error_of_each[3:0] != 0, inside_error_of_each[7:4] != 0};
   wire [5:0] fails;
   wire [23:0] codes;
   wire [191:0] descriptors;
-  held #(6, LATER) gates (clk, rst, failing, fails);
-  held #(24, LATER) errors (clk, rst, {4'd6, fetch_error, inside_error_of_each[11:8],
+  value_later #(6, LATER) gates (clk, rst, failing, fails);
+  value_later #(24, LATER) errors (clk, rst, {4'd6, fetch_error, inside_error_of_each[11:8],
     inside_error_of_each[15:12], inside_error_of_each[3:0], inside_error_of_each[7:4]}, codes);
-  held #(192, LATER) places (clk, rst, {least, number, inside_number_of_each[95:64],
+  value_later #(192, LATER) places (clk, rst, {least, number, inside_number_of_each[95:64],
     inside_number_of_each[127:96], inside_number_of_each[31:0], inside_number_of_each[63:32]}, descriptors);
   reg [3:0] now_code;
   reg [31:0] now_failed;
