@@ -169,6 +169,12 @@ _QUEUES = Datapath(
     first=REACHABILITY,
 )
 _BUS = Datapath("registers", {"CONSTANTS": "constants"}, steps=True, first=REACHABILITY)
+_ARITHMETIC = Datapath(
+    "vector_arithmetic",
+    {"LANES": "lanes", "DUE": "multiply_stages", "LATENCY": "latency"},
+    steps=True,
+    free=("multiply_add",),
+)
 _SCALER = {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
 
 
@@ -397,6 +403,17 @@ DATAPATHS = {
     ),
     "softmax_entry_beats": Datapath("softmax_entry", {"LANES": "lanes"}, steps=True),
     "softmax_entry": Datapath("softmax_row_entry", {"LANES": "lanes"}, steps=True),
+    "mxsf_converter*": Datapath(
+        "mxsf_converter",
+        {"WIDTH": "width", "GROUPS": "groups", "BEATS": "block_beats"},
+        steps=True,
+        free=("mxsf_encoder", "mxsf_float32_normaliser", "largest_exponent", "beat_chain"),
+        first=REACHABILITY,
+    ),
+    "vector_arithmetic": replace(_ARITHMETIC, parameters={**_ARITHMETIC.parameters, "SCALES": 0}),
+    "vector_add_multiply_axpy_scale*_both*": replace(
+        _ARITHMETIC, parameters={**_ARITHMETIC.parameters, "BOTH": 1}
+    ),
     "vector_buffer_columns8_banks2_bank_depth256": Datapath("vector_buffer", _BANKS, steps=True),
 }
 """By patterns of units, of which the first one counts."""
@@ -627,14 +644,21 @@ def _of_each(module: Module) -> dict[str, list[str]]:
     if path is None:
         return {}
     free = _free_parts(module, path)
-    found = (one for part in free for one in _instances(module, part))
-    instances = sorted(found, key=lambda one: [*map(_in_order, re.split(r"(\d+)", one))])
+    found = [
+        (one, part.ports)
+        for part in generated().values()
+        if part.name in free
+        for one in _instances(module, part.name)
+    ]
+    found.sort(key=lambda one: [*map(_in_order, re.split(r"(\d+)", one[0]))])
     nets = {
         port: port.removeprefix(_INSIDE).removesuffix(_OF_EACH)
         for port in _ports(f"{path.specification}_specification")
         if port.endswith(_OF_EACH)
     }
-    return {port: [f"{one}_{net}" for one in instances] for port, net in nets.items()}
+    return {
+        port: [f"{one}_{net}" for one, ports in found if net in ports] for port, net in nets.items()
+    }
 
 
 def _in_order(word: str) -> tuple[int, str]:

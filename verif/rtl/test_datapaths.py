@@ -306,6 +306,14 @@ WRONG = {
         "error_5_0 <= is_deadlock_2;",
         "error_5_0 <= is_deadlock_1;",
     ),
+    "mxsf_converter": (
+        "raised_7[10] ? 4'h0 : raised_7[4:1]",
+        "raised_7[4:1]",
+    ),
+    "vector_add_multiply_axpy_scale_lanes1_both_fpga": (
+        "waits_for_addend[4] ? s_axis_operand_tdata",
+        "waits_for_addend[3] ? s_axis_operand_tdata",
+    ),
 }
 """A text of the Verilog of a unit, or of one inside it, and what takes its place."""
 
