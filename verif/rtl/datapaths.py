@@ -16,7 +16,7 @@ from functools import cache
 from itertools import count, pairwise, takewhile
 from pathlib import Path
 
-from mxsafe.verilog.names import part_name
+from mxsafe.verilog.parameters import fixed_name
 from verif.rtl.frames import later_operands
 from verif.rtl.pipelines import prove_stillness
 from verif.rtl.stream_rules import ENABLES
@@ -175,6 +175,11 @@ _ARITHMETIC = Datapath(
     steps=True,
     free=("multiply_add",),
 )
+_LAYER = Datapath(
+    "layer",
+    steps=True,
+    free=("mxsf_sta", "relu_stream", "mxsf_converter", "mxsf_operand_packer"),
+)
 _SCALER = {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
 
 
@@ -210,6 +215,7 @@ DATAPATHS = {
     "multiplier_18x18": Datapath("multiplier_18x18"),
     "multiplier_18x18_signed_reset": Datapath("multiplier_18x18", {"SIGNED": 1}),
     "number_rounder": Datapath("number_rounder", {"COUNT": "width"}),
+    "relu_stream": Datapath("relu_stream", {"COUNT": "width"}),
     "relu": Datapath("relu", {"COUNT": "width"}),
     "mxsf_decoder": Datapath("mxsf_decoder"),
     "mxsf_lane_decoder_count*": Datapath("mxsf_lane_decoder", {"COUNT": "count"}),
@@ -410,6 +416,16 @@ DATAPATHS = {
         free=("mxsf_encoder", "mxsf_float32_normaliser", "largest_exponent", "beat_chain"),
         first=REACHABILITY,
     ),
+    f"narrow_{_POWERS}_stream_width4": Datapath(
+        "narrow_function", {"PARTS": "parts"}, steps=True, free=(_POWERS, "beat_joiner")
+    ),
+    "folded_chain_*": Datapath(
+        "folded_chain",
+        steps=True,
+        free=("vector_chain", "beat_joiner", "beat_splitter", "register_slice"),
+    ),
+    "mxsf_layer_8x8": replace(_LAYER, parameters={"GROUPS": 2}),
+    "mxsf_layer*": _LAYER,
     "vector_arithmetic": replace(_ARITHMETIC, parameters={**_ARITHMETIC.parameters, "SCALES": 0}),
     "vector_add_multiply_axpy_scale*_both*": replace(
         _ARITHMETIC, parameters={**_ARITHMETIC.parameters, "BOTH": 1}
@@ -431,7 +447,8 @@ def rests_on(module: Module) -> list[str]:
     if path is None:
         return []
     memories = [unit for unit, one in generated().items() if f"  {one.instance} " in module.text]
-    parts = [unit for unit, one in generated().items() if one.name in _free_parts(module, path)]
+    free = {one.instance for one in _free_parts(module, path).values()}
+    parts = [unit for unit, one in generated().items() if one.instance in free]
     return [*path.parts, *parts, *(memories if _watches(path) else [])]
 
 
@@ -477,25 +494,39 @@ def texts(module: Module) -> str:
     path = datapath(module)
     parts = [(generated()[unit], put) for unit, put in path.parts.items()] if path else []
     replaced = [_in_place(part, put) for part, put in parts]
-    free = _free_parts(module, path) if path else []
-    replaced += [_ports_alone(part) for part in generated().values() if part.name in free]
-    left_out = {*(part.name for part, _ in parts), *free}
+    free = _free_parts(module, path) if path else {}
+    replaced += [_ports_alone(name, part) for name, part in free.items()]
+    left_out = {*(part.name for part, _ in parts), *free, module.name}
     kept = [source.read_text() for source in module.sources if source.stem not in left_out]
-    return "\n".join([*kept, *replaced])
+    return "\n".join([_own(module), *kept, *replaced])
 
 
-def _free_parts(module: Module, path: Datapath) -> list[str]:
-    """Names in Verilog of the modules inside a module whose results may be anything."""
-    begins = tuple(map(part_name, path.free))
-    return sorted(name for name in inside(module) if name.startswith(begins))
+def _own(module: Module) -> str:
+    """A module's own Verilog: parts that are free have a name for each choice of parameters."""
+    path = datapath(module)
+    text = module.sources[0].read_text()
+    for name, part in (_free_parts(module, path) if path else {}).items():
+        text = text.replace(f"  {part.instance} ", f"  {name} ")
+    return text
 
 
-def _ports_alone(part: Module) -> str:
+def _free_parts(module: Module, path: Datapath) -> dict[str, Module]:
+    """The modules inside a module whose results may be anything, by names in Verilog."""
+    return {
+        fixed_name(part.name, part.given): part
+        for unit, part in generated().items()
+        if unit.startswith(path.free) and f"  {part.instance} " in module.text
+    }
+
+
+def _ports_alone(name: str, part: Module) -> str:
     """A module with the ports of a part, and nothing that drives its outputs."""
     declared = "".join(
-        f"  {port.direction} [{port.width - 1}:0] {port.name};\n" for port in part.ports.values()
+        f"  {kind} [{port.width - 1}:0] {port.name};\n"
+        for port in part.ports.values()
+        for kind in (port.direction, "wire")
     )
-    return f"module {part.name}({', '.join(part.ports)});\n{declared}endmodule\n"
+    return f"module {name}({', '.join(part.ports)});\n{declared}endmodule\n"
 
 
 def _in_place(part: Module, specification: str) -> str:
@@ -609,7 +640,7 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
     added: dict[str, str] = {}
     own = _bits(module.text, nets.keys() - _of_free_parts(module, nets))
     others = [net for net in nets if net not in own]
-    for part in sorted(inside(module)):
+    for part in _shown_parts(module):
         outputs: dict[str, str] = {}
         for instance in _instances(module, part):
             shown = _bits_of_instance(module, part, instance, others)
@@ -618,7 +649,9 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
             connected = "".join(
                 f".{_INSIDE}{net}({_INSIDE}{name}), " for name, (net, _) in shown.items()
             )
-            text = text.replace(f"  {part} {instance} (", f"  {part} {instance} ({connected}", 1)
+            begin = re.search(rf"^  {part} \\?{instance} +\(", text, re.MULTILINE)
+            assert begin
+            text = f"{text[: begin.end()]}{connected}{text[begin.end() :]}"
             added |= {
                 f"{_INSIDE}{name}": f"  output [{bits - 1}:0] {_INSIDE}{name};\n"
                 for name, (_, bits) in shown.items()
@@ -644,12 +677,7 @@ def _of_each(module: Module) -> dict[str, list[str]]:
     if path is None:
         return {}
     free = _free_parts(module, path)
-    found = [
-        (one, part.ports)
-        for part in generated().values()
-        if part.name in free
-        for one in _instances(module, part.name)
-    ]
+    found = [(one, part.ports) for name, part in free.items() for one in _instances(module, name)]
     found.sort(key=lambda one: [*map(_in_order, re.split(r"(\d+)", one[0]))])
     nets = {
         port: port.removeprefix(_INSIDE).removesuffix(_OF_EACH)
@@ -671,7 +699,7 @@ def _of_free_parts(module: Module, nets: Iterable[str]) -> set[str]:
     path = datapath(module)
     return {
         net
-        for part in (_free_parts(module, path) if path else [])
+        for part in (_free_parts(module, path) if path else {})
         for instance in _instances(module, part)
         for net in _bits_of_instance(module, part, instance, nets)
         if net.startswith(f"{instance}_")
@@ -680,7 +708,13 @@ def _of_free_parts(module: Module, nets: Iterable[str]) -> set[str]:
 
 def _instances(module: Module, part: str) -> list[str]:
     """Names under which a module holds another one."""
-    return re.findall(rf"^  {part} (\S+) \($", module.text, re.MULTILINE)
+    return re.findall(rf"^  {part} \\?(\S+) +\($", _own(module), re.MULTILINE)
+
+
+def _shown_parts(module: Module) -> list[str]:
+    """Names of modules inside a module, those for one choice of parameters by what `_own` says."""
+    path = datapath(module)
+    return sorted({*inside(module), *(_free_parts(module, path) if path else {})})
 
 
 def _bits_of_instance(
@@ -838,7 +872,7 @@ def _nets(module: Module, path: Datapath) -> dict[str, int]:
     ]
     of_parts = [*wanted, *(net for each in of_each.values() for net in each)]
     found: dict[str, int] = {}
-    for part in sorted(inside(module)):
+    for part in _shown_parts(module):
         for instance in _instances(module, part):
             shown = _bits_of_instance(module, part, instance, of_parts)
             found |= {name: bits for name, (_, bits) in shown.items()}
@@ -867,6 +901,9 @@ def _declared(text: str, name: str) -> dict[str, int]:
 
 def _file(module: Module, part: str) -> str:
     """Verilog of a module inside another one."""
+    path = datapath(module)
+    if path and part in (free := _free_parts(module, path)):
+        return _ports_alone(part, free[part])
     return next(source.read_text() for source in module.sources if source.stem == part)
 
 

@@ -314,6 +314,22 @@ WRONG = {
         "waits_for_addend[4] ? s_axis_operand_tdata",
         "waits_for_addend[3] ? s_axis_operand_tdata",
     ),
+    "narrow_exp_sigmoid_reciprocal_rsqrt_stream_width4": (
+        "s_axis_tlast & is_last_part",
+        "s_axis_tlast",
+    ),
+    "folded_chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga_parts8": (
+        ".single(controls[3])",
+        ".single(1'h0)",
+    ),
+    "relu_stream": (
+        "assign m_axis_tlast = s_axis_tlast;",
+        "assign m_axis_tlast = s_axis_tlast & s_axis_tvalid;",
+    ),
+    "mxsf_layer": (
+        "is_oldest[1] ? tile_1",
+        "is_oldest[1] ? tile_0",
+    ),
 }
 """A text of the Verilog of a unit, or of one inside it, and what takes its place."""
 

@@ -167,3 +167,328 @@ module mxsf_converter_specification #(parameter WIDTH = 16, GROUPS = 1, BEATS = 
     & m_axis_tvalid == (valid[BEATS-1] & ends != 0) & m_axis_tuser == ends[BEATS-1]
     & m_axis_tlast == first[BEAT-1] & m_axis_tdata[8*WIDTH-1:0] == inside_code_of_each;
 endmodule
+
+// Functions by fewer lanes than a beat has numbers: parts of a beat, lowest first, each from a register;
+// their results are joined. A beat is taken with its last part, which ends a row if the beat does.
+module narrow_function_specification #(parameter PARTS = 4, BITS = 128) (
+  input clk,
+  input rst,
+  input [PARTS*BITS-1:0] s_axis_tdata,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input s_axis_tlast,
+  input [1:0] s_axis_tuser,
+  input [PARTS*BITS-1:0] m_axis_tdata,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  input m_axis_tlast,
+  input [1:0] inside_rst_of_each,
+  input [BITS-1:0] inside_function_s_axis_tdata,
+  input inside_function_s_axis_tvalid,
+  input inside_function_s_axis_tready,
+  input inside_function_s_axis_tlast,
+  input [1:0] inside_function_s_axis_tuser,
+  input [BITS-1:0] inside_function_m_axis_tdata,
+  input inside_function_m_axis_tvalid,
+  input inside_function_m_axis_tready,
+  input inside_function_m_axis_tlast,
+  input [BITS-1:0] inside_join_s_axis_tdata,
+  input inside_join_s_axis_tvalid,
+  input inside_join_s_axis_tready,
+  input inside_join_s_axis_tlast,
+  input [PARTS*BITS-1:0] inside_join_m_axis_tdata,
+  input inside_join_m_axis_tvalid,
+  input inside_join_m_axis_tready,
+  input inside_join_m_axis_tlast,
+  output holds
+);
+  reg held, last;
+  reg [BITS-1:0] numbers;
+  reg [1:0] chosen;
+  reg [$clog2(PARTS)-1:0] part;
+  wire moves = ~held | inside_function_s_axis_tready, ends = part == PARTS - 1;
+  always @(posedge clk) begin
+    held <= ~rst & (moves ? s_axis_tvalid : held);
+    part <= rst ? 0 : part + (moves & s_axis_tvalid);
+    if (moves) {chosen, last} <= {s_axis_tuser, s_axis_tlast & ends};
+    if (moves) numbers <= s_axis_tdata[BITS*part +: BITS];
+  end
+  wire given = inside_function_s_axis_tvalid == held & (~held | inside_function_s_axis_tdata == numbers
+    & inside_function_s_axis_tlast == last & inside_function_s_axis_tuser == chosen);
+  wire joined = {inside_join_s_axis_tvalid, inside_join_s_axis_tlast, inside_join_s_axis_tdata}
+    == {inside_function_m_axis_tvalid, inside_function_m_axis_tlast, inside_function_m_axis_tdata}
+    & inside_function_m_axis_tready == inside_join_s_axis_tready;
+  wire leaves = {m_axis_tvalid, m_axis_tlast, m_axis_tdata}
+    == {inside_join_m_axis_tvalid, inside_join_m_axis_tlast, inside_join_m_axis_tdata}
+    & inside_join_m_axis_tready == m_axis_tready;
+  assign holds = s_axis_tready == (moves & ends & ~rst) & given & joined & leaves
+    & inside_rst_of_each == {2{rst}};
+endmodule
+
+// A chain of units whose beats are parts of those outside, with one number; of rows that are reduced parts
+// are rows of their own. Behind the splitters, and behind the chain, parts pass a slice.
+module folded_chain_specification (
+  input clk,
+  input rst,
+  input start,
+  input [58:0] controls,
+  input [12:0] beats,
+  input [255:0] s_axis_tdata,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input [255:0] s_axis_operand_tdata,
+  input s_axis_operand_tvalid,
+  input s_axis_operand_tready,
+  input [31:0] s_axis_gain_tdata,
+  input s_axis_gain_tvalid,
+  input s_axis_gain_tready,
+  input [31:0] s_axis_bias_tdata,
+  input s_axis_bias_tvalid,
+  input s_axis_bias_tready,
+  input [255:0] m_axis_tdata,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  input m_axis_tlast,
+  input [6:0] inside_rst_of_each,
+  input [2:0] inside_start_of_each,
+  input [2:0] inside_by_rows_of_each,
+  input [25:0] inside_beats_of_each,
+  input [1:0] inside_single_of_each,
+  input [255:0] inside_split_beats_s_axis_tdata,
+  input inside_split_beats_s_axis_tvalid,
+  input inside_split_beats_s_axis_tready,
+  input [31:0] inside_split_beats_m_axis_tdata,
+  input inside_split_beats_m_axis_tvalid,
+  input inside_split_beats_m_axis_tready,
+  input inside_split_beats_m_axis_tlast,
+  input [255:0] inside_split_operands_s_axis_tdata,
+  input inside_split_operands_s_axis_tvalid,
+  input inside_split_operands_s_axis_tready,
+  input [31:0] inside_split_operands_m_axis_tdata,
+  input inside_split_operands_m_axis_tvalid,
+  input inside_split_operands_m_axis_tready,
+  input [32:0] inside_slice_beats_source_payload,
+  input inside_slice_beats_source_valid,
+  input inside_slice_beats_source_ready,
+  input [32:0] inside_slice_beats_sink_payload,
+  input inside_slice_beats_sink_valid,
+  input inside_slice_beats_sink_ready,
+  input [31:0] inside_slice_operands_source_payload,
+  input inside_slice_operands_source_valid,
+  input inside_slice_operands_source_ready,
+  input [31:0] inside_slice_operands_sink_payload,
+  input inside_slice_operands_sink_valid,
+  input inside_slice_operands_sink_ready,
+  input [32:0] inside_slice_results_source_payload,
+  input inside_slice_results_source_valid,
+  input inside_slice_results_source_ready,
+  input [32:0] inside_slice_results_sink_payload,
+  input inside_slice_results_sink_valid,
+  input inside_slice_results_sink_ready,
+  input [58:0] inside_chain_controls,
+  input [31:0] inside_chain_s_axis_tdata,
+  input inside_chain_s_axis_tvalid,
+  input inside_chain_s_axis_tready,
+  input inside_chain_s_axis_tlast,
+  input [31:0] inside_chain_s_axis_operand_tdata,
+  input inside_chain_s_axis_operand_tvalid,
+  input inside_chain_s_axis_operand_tready,
+  input [31:0] inside_chain_s_axis_gain_tdata,
+  input inside_chain_s_axis_gain_tvalid,
+  input inside_chain_s_axis_gain_tready,
+  input [31:0] inside_chain_s_axis_bias_tdata,
+  input inside_chain_s_axis_bias_tvalid,
+  input inside_chain_s_axis_bias_tready,
+  input [31:0] inside_chain_m_axis_tdata,
+  input inside_chain_m_axis_tvalid,
+  input inside_chain_m_axis_tready,
+  input inside_chain_m_axis_tlast,
+  input [31:0] inside_join_s_axis_tdata,
+  input inside_join_s_axis_tvalid,
+  input inside_join_s_axis_tready,
+  input inside_join_s_axis_tlast,
+  input [255:0] inside_join_m_axis_tdata,
+  input inside_join_m_axis_tvalid,
+  input inside_join_m_axis_tready,
+  input inside_join_m_axis_tlast,
+  output holds
+);
+  wire single = controls[3];
+  wire [2:0] reduction = controls[10:8];
+  reg by_rows;
+  always @(posedge clk) by_rows <= reduction != 0;
+  wire controlled = inside_rst_of_each == {7{rst}} & inside_start_of_each == {3{start}}
+    & inside_by_rows_of_each == {3{by_rows}} & inside_beats_of_each == {beats, beats}
+    & inside_single_of_each == {single, 1'b0} & inside_chain_controls == controls;
+  wire enter = {inside_split_beats_s_axis_tvalid, inside_split_beats_s_axis_tdata, s_axis_tready}
+      == {s_axis_tvalid, s_axis_tdata, inside_split_beats_s_axis_tready}
+    & {inside_split_operands_s_axis_tvalid, inside_split_operands_s_axis_tdata, s_axis_operand_tready}
+      == {s_axis_operand_tvalid, s_axis_operand_tdata, inside_split_operands_s_axis_tready};
+  wire to_slices = {inside_slice_beats_source_valid, inside_slice_beats_source_payload}
+      == {inside_split_beats_m_axis_tvalid, inside_split_beats_m_axis_tlast, inside_split_beats_m_axis_tdata}
+    & inside_split_beats_m_axis_tready == inside_slice_beats_source_ready
+    & {inside_slice_operands_source_valid, inside_slice_operands_source_payload}
+      == {inside_split_operands_m_axis_tvalid, inside_split_operands_m_axis_tdata}
+    & inside_split_operands_m_axis_tready == inside_slice_operands_source_ready;
+  wire to_chain = {inside_chain_s_axis_tvalid, inside_chain_s_axis_tlast, inside_chain_s_axis_tdata}
+      == {inside_slice_beats_sink_valid, inside_slice_beats_sink_payload}
+    & inside_slice_beats_sink_ready == inside_chain_s_axis_tready
+    & {inside_chain_s_axis_operand_tvalid, inside_chain_s_axis_operand_tdata}
+      == {inside_slice_operands_sink_valid, inside_slice_operands_sink_payload}
+    & inside_slice_operands_sink_ready == inside_chain_s_axis_operand_tready
+    & {inside_chain_s_axis_gain_tvalid, inside_chain_s_axis_gain_tdata, s_axis_gain_tready}
+      == {s_axis_gain_tvalid, s_axis_gain_tdata, inside_chain_s_axis_gain_tready}
+    & {inside_chain_s_axis_bias_tvalid, inside_chain_s_axis_bias_tdata, s_axis_bias_tready}
+      == {s_axis_bias_tvalid, s_axis_bias_tdata, inside_chain_s_axis_bias_tready};
+  wire leave = {inside_slice_results_source_valid, inside_slice_results_source_payload}
+      == {inside_chain_m_axis_tvalid, inside_chain_m_axis_tlast, inside_chain_m_axis_tdata}
+    & inside_chain_m_axis_tready == inside_slice_results_source_ready
+    & {inside_join_s_axis_tvalid, inside_join_s_axis_tlast, inside_join_s_axis_tdata}
+      == {inside_slice_results_sink_valid, inside_slice_results_sink_payload}
+    & inside_slice_results_sink_ready == inside_join_s_axis_tready
+    & {m_axis_tvalid, m_axis_tlast, m_axis_tdata}
+      == {inside_join_m_axis_tvalid, inside_join_m_axis_tlast, inside_join_m_axis_tdata}
+    & inside_join_m_axis_tready == m_axis_tready;
+  assign holds = controlled & enter & to_slices & to_chain & leave;
+endmodule
+
+// A layer: results of an array are numbered rows of features, of 16 rows a tile; of the last tile of a strip
+// no rows follow last_row, which ends the strip: they are dropped. The others go through an activation, a
+// converter and a packer. What is said with the last beat of a tile is kept for its rows, of two tiles at
+// most. Flags of the array are those at the time before its beat is offered. Nothing is claimed once the
+// array takes no beat that is there, gives a row too much, or has more tiles under way.
+module layer_specification #(parameter GROUPS = 16) (
+  input clk,
+  input rst,
+  input [639:0] s_axis_a_tdata,
+  input s_axis_a_tvalid,
+  input s_axis_a_tready,
+  input s_axis_a_tlast,
+  input [6:0] s_axis_a_tuser,
+  input [639:0] s_axis_w_tdata,
+  input s_axis_w_tvalid,
+  input s_axis_w_tready,
+  input s_axis_w_tlast,
+  input [639:0] m_axis_tdata,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  input m_axis_tlast,
+  input [2:0] m_axis_tuser,
+  input [2:0] inside_rst_of_each,
+  input [639:0] inside_array_s_axis_a_tdata,
+  input inside_array_s_axis_a_tvalid,
+  input inside_array_s_axis_a_tready,
+  input inside_array_s_axis_a_tlast,
+  input [1:0] inside_array_s_axis_a_tuser,
+  input [639:0] inside_array_s_axis_w_tdata,
+  input inside_array_s_axis_w_tvalid,
+  input inside_array_s_axis_w_tready,
+  input inside_array_s_axis_w_tlast,
+  input [511:0] inside_array_m_axis_c_tdata,
+  input inside_array_m_axis_c_tvalid,
+  input inside_array_m_axis_c_tready,
+  input inside_array_m_axis_c_tlast,
+  input [1:0] inside_array_m_axis_c_tuser,
+  input [511:0] inside_activation_s_axis_tdata,
+  input inside_activation_s_axis_tvalid,
+  input inside_activation_s_axis_tready,
+  input inside_activation_s_axis_tlast,
+  input [511:0] inside_activation_m_axis_tdata,
+  input inside_activation_m_axis_tvalid,
+  input inside_activation_m_axis_tready,
+  input inside_activation_m_axis_tlast,
+  input [511:0] inside_converter_s_axis_tdata,
+  input inside_converter_s_axis_tvalid,
+  input inside_converter_s_axis_tready,
+  input inside_converter_s_axis_tlast,
+  input [128+8*GROUPS-1:0] inside_converter_m_axis_tdata,
+  input inside_converter_m_axis_tvalid,
+  input inside_converter_m_axis_tready,
+  input inside_converter_m_axis_tlast,
+  input inside_converter_m_axis_tuser,
+  input [128+8*GROUPS-1:0] inside_pack_s_axis_tdata,
+  input inside_pack_s_axis_tvalid,
+  input inside_pack_s_axis_tready,
+  input inside_pack_s_axis_tlast,
+  input inside_pack_s_axis_tuser,
+  input [639:0] inside_pack_m_axis_tdata,
+  input inside_pack_m_axis_tvalid,
+  input inside_pack_m_axis_tready,
+  input inside_pack_m_axis_tlast,
+  input inside_pack_m_axis_tuser,
+  // The unit's own registers, for a proof by induction.
+  input [4:0] inside_tile_0,
+  input [4:0] inside_tile_1,
+  input [1:0] inside_tiles_under_way,
+  input [3:0] inside_row,
+  input inside_drops_rows,
+  output inside_holds,
+  output holds
+);
+  reg sane;
+  reg [1:0] tiles, flags;
+  reg [3:0] row, last_row, next_last_row;
+  reg strip_last, next_strip_last;
+  wire enters = s_axis_a_tvalid & s_axis_a_tready & s_axis_a_tlast;
+  wire row_is_there = inside_array_m_axis_c_tvalid, ends_tile = inside_array_m_axis_c_tlast;
+  wire row_leaves = row_is_there & inside_array_m_axis_c_tready, leaves = row_leaves & ends_tile;
+  wire drops = strip_last & row > last_row, ends_strip = strip_last & (row == last_row | ends_tile);
+  wire [1:0] left = tiles - leaves;
+  wire now_sane = sane & ~(inside_array_s_axis_a_tready & ~s_axis_a_tvalid)
+    & ~(row_is_there & (tiles == 0 | row == 15 & ~ends_tile)) & ~(enters & left == 2);
+  always @(posedge clk) begin
+    sane <= rst | now_sane;
+    tiles <= rst ? 0 : left + enters;
+    row <= rst ? 0 : ~row_leaves ? row : ends_tile ? 0 : row + 1;
+    if (leaves) {last_row, strip_last} <= {next_last_row, next_strip_last};
+    if (enters & left == 0) {last_row, strip_last} <= s_axis_a_tuser[6:2];
+    if (enters) {next_last_row, next_strip_last} <= s_axis_a_tuser[6:2];
+    if (rst) flags <= 0; else if (~m_axis_tvalid | m_axis_tready) flags <= inside_array_m_axis_c_tuser;
+  end
+  wire to_array = {inside_array_s_axis_a_tvalid, inside_array_s_axis_a_tlast, inside_array_s_axis_a_tdata}
+      == {s_axis_a_tvalid, s_axis_a_tlast, s_axis_a_tdata}
+    & inside_array_s_axis_a_tuser == s_axis_a_tuser[1:0] & s_axis_a_tready == inside_array_s_axis_a_tready
+    & {inside_array_s_axis_w_tvalid, inside_array_s_axis_w_tlast, inside_array_s_axis_w_tdata}
+      == {s_axis_w_tvalid, s_axis_w_tlast, s_axis_w_tdata}
+    & s_axis_w_tready == inside_array_s_axis_w_tready;
+  wire to_activation = inside_activation_s_axis_tdata == inside_array_m_axis_c_tdata
+    & inside_activation_s_axis_tvalid == (row_is_there & ~drops)
+    & (~row_is_there | inside_array_m_axis_c_tready == (drops | inside_activation_s_axis_tready))
+    & (~inside_activation_s_axis_tvalid | inside_activation_s_axis_tlast == ends_strip);
+  wire to_converter = {inside_converter_s_axis_tvalid, inside_converter_s_axis_tlast}
+      == {inside_activation_m_axis_tvalid, inside_activation_m_axis_tlast}
+    & inside_converter_s_axis_tdata == inside_activation_m_axis_tdata
+    & inside_activation_m_axis_tready == inside_converter_s_axis_tready;
+  wire to_pack = {inside_pack_s_axis_tvalid, inside_pack_s_axis_tlast, inside_pack_s_axis_tuser}
+      == {inside_converter_m_axis_tvalid, inside_converter_m_axis_tlast, inside_converter_m_axis_tuser}
+    & inside_pack_s_axis_tdata == inside_converter_m_axis_tdata
+    & inside_converter_m_axis_tready == inside_pack_s_axis_tready;
+  assign inside_holds = ~now_sane | inside_tiles_under_way == tiles & inside_row == row
+    & (tiles != 0 ? inside_drops_rows == drops : row == 0 & ~inside_drops_rows)
+    & (tiles != 1 | {last_row, strip_last} == inside_tile_0)
+    & (tiles != 2 | {last_row, strip_last} == inside_tile_1)
+    & (tiles == 0 | {next_last_row, next_strip_last} == inside_tile_0) & tiles != 3;
+  assign holds = ~now_sane | inside_rst_of_each == {3{rst}}
+    & to_array & to_activation & to_converter & to_pack
+    & {m_axis_tvalid, m_axis_tlast, m_axis_tdata}
+      == {inside_pack_m_axis_tvalid, inside_pack_m_axis_tlast, inside_pack_m_axis_tdata}
+    & inside_pack_m_axis_tready == m_axis_tready & m_axis_tuser == {flags, inside_pack_m_axis_tuser};
+endmodule
+
+// A stream whose numbers are those of another one, without its negative ones, in the same cycle.
+module relu_stream_specification #(parameter COUNT = 16) (
+  input [32*COUNT-1:0] s_axis_tdata,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input s_axis_tlast,
+  input [32*COUNT-1:0] m_axis_tdata,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  input m_axis_tlast,
+  output holds
+);
+  wire right;
+  relu_specification #(COUNT) numbers (.values(s_axis_tdata), .results(m_axis_tdata), .holds(right));
+  assign holds = right & {m_axis_tvalid, m_axis_tlast} == {s_axis_tvalid, s_axis_tlast}
+    & s_axis_tready == m_axis_tready;
+endmodule
