@@ -422,7 +422,6 @@ module layer_specification #(parameter GROUPS = 16) (
   input [1:0] inside_tiles_under_way,
   input [3:0] inside_row,
   input inside_drops_rows,
-  output inside_holds,
   output holds
 );
   reg sane;
@@ -463,12 +462,12 @@ module layer_specification #(parameter GROUPS = 16) (
       == {inside_converter_m_axis_tvalid, inside_converter_m_axis_tlast, inside_converter_m_axis_tuser}
     & inside_pack_s_axis_tdata == inside_converter_m_axis_tdata
     & inside_converter_m_axis_tready == inside_pack_s_axis_tready;
-  assign inside_holds = ~now_sane | inside_tiles_under_way == tiles & inside_row == row
+  wire same = inside_tiles_under_way == tiles & inside_row == row
     & (tiles != 0 ? inside_drops_rows == drops : row == 0 & ~inside_drops_rows)
     & (tiles != 1 | {last_row, strip_last} == inside_tile_0)
     & (tiles != 2 | {last_row, strip_last} == inside_tile_1)
     & (tiles == 0 | {next_last_row, next_strip_last} == inside_tile_0) & tiles != 3;
-  assign holds = ~now_sane | inside_rst_of_each == {3{rst}}
+  assign holds = ~now_sane | same & inside_rst_of_each == {3{rst}}
     & to_array & to_activation & to_converter & to_pack
     & {m_axis_tvalid, m_axis_tlast, m_axis_tdata}
       == {inside_pack_m_axis_tvalid, inside_pack_m_axis_tlast, inside_pack_m_axis_tdata}
