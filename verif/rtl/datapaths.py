@@ -175,6 +175,18 @@ _ARITHMETIC = Datapath(
     steps=True,
     free=("multiply_add",),
 )
+_BLOCK_CONVERTER = Datapath(
+    "mxsf_block_converter",
+    {"WIDTH": "width"},
+    steps=True,
+    free=(
+        "mxsf_encoder",
+        "mxsf_float32_normaliser",
+        "largest_exponent",
+        "row_replay",
+        "register_slice",
+    ),
+)
 _LAYER = Datapath(
     "layer",
     steps=True,
@@ -305,7 +317,7 @@ DATAPATHS = {
     "second_operand*": Datapath(
         "second_operand", {"COLUMNS": "columns", "ONLY_NUMBERS": "only_numbers"}, steps=True
     ),
-    "beat_chain": Datapath(
+    "beat_chain*": Datapath(
         "beat_chain",
         {"STAGES": "stages", "LANES": "lane_bits", "LARGEST": "largest_bits"},
         steps=True,
@@ -424,6 +436,10 @@ DATAPATHS = {
         steps=True,
         free=("vector_chain", "beat_joiner", "beat_splitter", "register_slice"),
     ),
+    "mxsf_block_converter*_fpga*": replace(
+        _BLOCK_CONVERTER, parameters={"WIDTH": "width", "LATER": 1}
+    ),
+    "mxsf_block_converter*": _BLOCK_CONVERTER,
     "mxsf_layer_8x8": replace(_LAYER, parameters={"GROUPS": 2}),
     "mxsf_layer*": _LAYER,
     "vector_arithmetic": replace(_ARITHMETIC, parameters={**_ARITHMETIC.parameters, "SCALES": 0}),

@@ -330,6 +330,10 @@ WRONG = {
         "is_oldest[1] ? tile_1",
         "is_oldest[1] ? tile_0",
     ),
+    "mxsf_block_converter_width8": (
+        "assign largest_after_3 = block_last ? 8'h00",
+        "assign largest_after_3 = tiles ? 8'h00",
+    ),
 }
 """A text of the Verilog of a unit, or of one inside it, and what takes its place."""
 

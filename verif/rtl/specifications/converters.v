@@ -491,3 +491,150 @@ module relu_stream_specification #(parameter COUNT = 16) (
   assign holds = right & {m_axis_tvalid, m_axis_tlast} == {s_axis_tvalid, s_axis_tlast}
     & s_axis_tready == m_axis_tready;
 endmodule
+
+// Section 7: beats of floats to codes of MXSF and scales, in blocks of 64 beats of a lane each, or in tiles
+// of 8 beats and 8 lanes; tlast ends either early. Beats wait in a memory with their signs, exponents, less
+// than 0 for one below a subnormal's, and fractions, until their block is complete; its largest exponent
+// fields, of a tile in all its lanes, come along then. A beat leaves from a register. What is so far below
+// the largest that its binade is less than -2, half the smallest element, is zero in its code, and so are
+// all of a block with NaN or Inf, without their signs. LATER there are slices in front of the memory, with
+// the largest of four lanes each, and behind it. Parts may give anything, but nothing is claimed of a
+// number above its largest. Parts stand in the order of their names: encoders, largest exponents,
+// normalisers.
+module mxsf_block_converter_specification #(parameter WIDTH = 16, LATER = 0) (
+  input clk,
+  input rst,
+  input tiles,
+  input [32*WIDTH-1:0] s_axis_tdata,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input s_axis_tlast,
+  input [16*WIDTH-1:0] m_axis_tdata,
+  input m_axis_tuser,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  input m_axis_tlast,
+  input [(LATER?3:1)-1:0] inside_rst_of_each,
+  input [32*WIDTH-1:0] inside_word_of_each,
+  input [9*WIDTH-1:0] inside_exponent_of_each,
+  input [2*7*WIDTH-1:0] inside_fraction_of_each,
+  input [2*WIDTH-1:0] inside_sign_of_each,
+  input [5*WIDTH-1:0] inside_binade_of_each,
+  input [8*WIDTH-1:0] inside_code_of_each,
+  input [(LATER?11:9)*WIDTH-1:0] inside_fields_of_each,
+  input [(LATER?3:1)*WIDTH-1:0] inside_largest_of_each,
+  input [(LATER?27:25)*WIDTH:0] inside_slice_entry_source_payload,
+  input inside_slice_entry_source_valid,
+  input inside_slice_entry_source_ready,
+  input [(LATER?27:25)*WIDTH:0] inside_slice_entry_sink_payload,
+  input inside_slice_entry_sink_valid,
+  input inside_slice_entry_sink_ready,
+  input [17*WIDTH-1:0] inside_waiting_s_axis_tdata,
+  input [8*WIDTH:0] inside_waiting_s_axis_tuser,
+  input inside_waiting_s_axis_tvalid,
+  input inside_waiting_s_axis_tready,
+  input inside_waiting_s_axis_tlast,
+  input [17*WIDTH-1:0] inside_waiting_m_axis_tdata,
+  input [8*WIDTH+3:0] inside_waiting_m_axis_tuser,
+  input inside_waiting_m_axis_tvalid,
+  input inside_waiting_m_axis_tready,
+  input inside_waiting_m_axis_tlast,
+  input [25*WIDTH+4:0] inside_slice_waiting_source_payload,
+  input inside_slice_waiting_source_valid,
+  input inside_slice_waiting_source_ready,
+  input [25*WIDTH+4:0] inside_slice_waiting_sink_payload,
+  input inside_slice_waiting_sink_valid,
+  input inside_slice_waiting_sink_ready,
+  // The unit's own registers, for a proof by induction.
+  input [5:0] inside_beat_of_block,
+  input [8*WIDTH-1:0] inside_largest_before_each,
+  output holds
+);
+  localparam GROUPED = LATER ? 2 * WIDTH : 0;  // bits of the largest exponents of groups
+  wire [17*WIDTH-1:0] own, lanes, leaving;
+  wire [8*WIDTH-1:0] own_fields, fields, before, largest;
+  wire [2*WIDTH-1:0] groups;
+  wire [8*WIDTH+3:0] with;
+  wire valid, last, entry_right, there, ends_there, exit_right;
+  reg is_valid, is_last, ends_block;
+  wire moves = ~is_valid | m_axis_tready;
+  generate if (LATER) begin : with_slices
+    assign {last, groups, fields, lanes} = inside_slice_entry_sink_payload;
+    assign valid = inside_slice_entry_sink_valid;
+    assign entry_right = inside_slice_entry_source_valid == s_axis_tvalid
+      & inside_slice_entry_source_payload
+        == {s_axis_tlast, inside_largest_of_each[2*WIDTH-1:0], own_fields, own}
+      & s_axis_tready == (inside_slice_entry_source_ready & ~rst)
+      & inside_slice_entry_sink_ready == inside_waiting_s_axis_tready;
+    assign {with, ends_there, leaving} = inside_slice_waiting_sink_payload;
+    assign there = inside_slice_waiting_sink_valid;
+    assign exit_right = inside_slice_waiting_source_valid == inside_waiting_m_axis_tvalid
+      & inside_slice_waiting_source_payload
+        == {inside_waiting_m_axis_tuser, inside_waiting_m_axis_tlast, inside_waiting_m_axis_tdata}
+      & inside_waiting_m_axis_tready == inside_slice_waiting_source_ready
+      & inside_slice_waiting_sink_ready == moves;
+  end else begin : without
+    assign {valid, last, fields, lanes} = {s_axis_tvalid, s_axis_tlast, own_fields, own};
+    assign entry_right = s_axis_tready == inside_waiting_s_axis_tready;
+    assign {there, with} = {inside_waiting_m_axis_tvalid, inside_waiting_m_axis_tuser};
+    assign {ends_there, leaving} = {inside_waiting_m_axis_tlast, inside_waiting_m_axis_tdata};
+    assign exit_right = inside_waiting_m_axis_tready == (moves & ~rst);
+  end endgenerate
+
+  reg [5:0] count;
+  wire taken = valid & inside_waiting_s_axis_tready, ends = last | count == (tiles ? 7 : 63);
+  always @(posedge clk) begin
+    count <= rst ? 0 : ~taken ? count : ends ? 0 : count + 1;
+    is_valid <= ~rst & (moves ? there : is_valid);
+    if (moves) {is_last, ends_block} <= {ends_there & with[8*WIDTH+3], ends_there};
+  end
+  wire to_memory = inside_waiting_s_axis_tvalid == valid & inside_waiting_s_axis_tlast == ends
+    & inside_waiting_s_axis_tdata == lanes & inside_waiting_s_axis_tuser == {last, largest};
+
+  wire [WIDTH-1:0] right;
+  wire [WIDTH/8-1:0] right_tiles;
+  wire [WIDTH/4-1:0] right_groups;
+  genvar tile, group, lane;
+  generate for (tile = 0; tile < WIDTH / 8; tile = tile + 1) begin : of_tile
+    if (LATER) assign right_tiles[tile] = inside_fields_of_each[8*WIDTH + 24*tile +: 24]
+      == {before[64*tile +: 8], groups[16*tile +: 16]};
+    else assign right_tiles[tile] = inside_fields_of_each[72*tile +: 72]
+      == {before[64*tile +: 8], own_fields[64*tile +: 64]};
+  end
+  for (group = 0; group < WIDTH / 4; group = group + 1) begin : of_group
+    assign right_groups[group] = !LATER
+      | inside_fields_of_each[32*group +: 32] == own_fields[32*group +: 32];
+  end
+  for (lane = 0; lane < WIDTH; lane = lane + 1) begin : of
+    assign own_fields[8*lane +: 8] = s_axis_tdata[32*lane+23 +: 8];
+    assign own[17*lane +: 17] = {inside_sign_of_each[WIDTH+lane], inside_exponent_of_each[9*lane +: 9],
+      inside_fraction_of_each[7*(WIDTH+lane) +: 7]};
+    reg [7:0] so_far;
+    wire [7:0] field = fields[8*lane +: 8], of_lane = field > so_far ? field : so_far;
+    wire [7:0] of_tile = inside_largest_of_each[GROUPED + lane/8*8 +: 8];
+    assign largest[8*lane +: 8] = tiles ? of_tile : of_lane;
+    assign before[8*lane +: 8] = so_far;
+    always @(posedge clk)
+      if (rst) so_far <= 0; else if (taken) so_far <= ends ? 0 : largest[8*lane +: 8];
+
+    reg [6:0] fraction;
+    reg signed [8:0] exponent;
+    reg sign;
+    reg [7:0] most;
+    always @(posedge clk) if (moves) {sign, exponent, fraction, most}
+      <= {leaving[17*lane +: 17], with[8*lane+3 +: 8]};
+    wire special = most == 255;
+    wire signed [10:0] below = $signed({3'b0, most}) - exponent - $signed({1'b0, exponent < 0});
+    wire signed [4:0] binade = inside_binade_of_each[5*lane +: 5];
+    wire is_right = special | below > 12 ? binade < -2 : binade == 10 - below;
+    assign right[lane] = inside_word_of_each[32*lane +: 32] == s_axis_tdata[32*lane +: 32]
+      & (~is_valid | below < 0 | is_right)
+      & (~is_valid | inside_sign_of_each[lane] == (sign & ~special)
+        & inside_fraction_of_each[7*lane +: 7] == fraction & m_axis_tdata[8*(WIDTH+lane) +: 8] == most);
+  end endgenerate
+  assign holds = inside_rst_of_each == {1 + 2*LATER{rst}} & entry_right & to_memory & exit_right & &right
+    & &right_tiles & &right_groups & m_axis_tvalid == is_valid
+    & (~is_valid | {m_axis_tlast, m_axis_tuser} == {is_last, ends_block})
+    & m_axis_tdata[8*WIDTH-1:0] == inside_code_of_each
+    & inside_beat_of_block == count & inside_largest_before_each == before;
+endmodule
