@@ -106,8 +106,6 @@ class Datapath:
 
 
 UNDETERMINED = {
-    "beat_chain_stages8*": "stopped after thirty CPU seconds; one of four stages is proved, by the "
-    "same specification",
     "float32_multiplier_pipeline3": "stopped after a minute; full adders add the rows of its "
     "digits, in an order that no sum of the specification has",
     "mxsf_operand_dot_lanes8_carry_save": "stopped after two minutes; full adders add eight "
