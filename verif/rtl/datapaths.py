@@ -219,6 +219,18 @@ def _stream(lanes: str, width: int, code: int) -> Datapath:
 _POWERS = "exp_sigmoid_reciprocal_rsqrt"
 _WITH_DERIVATIVES = "relu_relud_gelu_silu_tanh_gelud_silud_tanhd"
 _CURVES = "relu_gelu_silu_tanh_lane_pipeline"
+_CHAIN = Datapath(
+    "vector_chain",
+    steps=True,
+    free=(
+        "vector_add_multiply_axpy_scale",
+        "activation_stream",
+        _WITH_DERIVATIVES,
+        "narrow_exp",
+        "rows_",
+        "register_slice",
+    ),
+)
 DATAPATHS = {
     "full_adders*": Datapath("full_adders", {"BITS": "bits"}),
     "largest_exponent*": Datapath("largest_exponent", {"COUNT": "count", "BITS": "bits"}),
@@ -434,6 +446,11 @@ DATAPATHS = {
         steps=True,
         free=("vector_chain", "beat_joiner", "beat_splitter", "register_slice"),
     ),
+    "vector_chain_*_fpga": replace(_CHAIN, parameters={"COLUMNS": "columns", "LATER": 1}),
+    "vector_chain_sweeps_affine": replace(
+        _CHAIN, parameters={"COLUMNS": "columns", "NARROW": 1, "SWEEPS": 1}
+    ),
+    "vector_chain_*_sweeps_affine": replace(_CHAIN, parameters={"COLUMNS": "columns", "SWEEPS": 1}),
     "mxsf_block_converter*_fpga*": replace(
         _BLOCK_CONVERTER, parameters={"WIDTH": "width", "LATER": 1}
     ),

@@ -638,3 +638,220 @@ module mxsf_block_converter_specification #(parameter WIDTH = 16, LATER = 0) (
     & m_axis_tdata[8*WIDTH-1:0] == inside_code_of_each
     & inside_beat_of_block == count & inside_largest_before_each == before;
 endmodule
+
+// Arithmetic, a function and a reduction along lanes, each if it is wanted, else beats pass it by; behind a
+// norm that is affine the unit of arithmetic stands instead, with a gain as its factor and a bias that is
+// added. NARROW functions, the last four, have a unit of their own; the others are eight then, else four.
+// Numbers of lane 0 that count are all, 8191, or if causal one more than are before the first row, and with
+// each row COLUMNS more. LATER units are told a cycle later what to do, and a slice stands behind each.
+// Nothing is claimed once controls want what there is not, nor of a length before rows have begun.
+module vector_chain_specification #(parameter COLUMNS = 16, NARROW = 0, SWEEPS = 0, LATER = 0) (
+  input clk,
+  input rst,
+  input start,
+  input [(SWEEPS?64:59)-1:0] controls,
+  input [32*COLUMNS-1:0] s_axis_tdata,
+  input s_axis_tvalid,
+  input s_axis_tready,
+  input s_axis_tlast,
+  input [32*COLUMNS-1:0] s_axis_operand_tdata,
+  input s_axis_operand_tvalid,
+  input s_axis_operand_tready,
+  input [31:0] s_axis_gain_tdata,
+  input s_axis_gain_tvalid,
+  input s_axis_gain_tready,
+  input [31:0] s_axis_bias_tdata,
+  input s_axis_bias_tvalid,
+  input s_axis_bias_tready,
+  input [32*COLUMNS-1:0] m_axis_tdata,
+  input m_axis_tvalid,
+  input m_axis_tready,
+  input m_axis_tlast,
+  input [2+NARROW+4*LATER:0] inside_rst_of_each,
+  input [32*COLUMNS-1:0] inside_arithmetic_s_axis_tdata,
+  input inside_arithmetic_s_axis_tvalid,
+  input inside_arithmetic_s_axis_tready,
+  input inside_arithmetic_s_axis_tlast,
+  input [35-1:0] inside_arithmetic_s_axis_tuser,
+  input [32*COLUMNS-1:0] inside_arithmetic_s_axis_operand_tdata,
+  input inside_arithmetic_s_axis_operand_tvalid,
+  input inside_arithmetic_s_axis_operand_tready,
+  input [32*COLUMNS-1:0] inside_arithmetic_m_axis_tdata,
+  input inside_arithmetic_m_axis_tvalid,
+  input inside_arithmetic_m_axis_tready,
+  input inside_arithmetic_m_axis_tlast,
+  input [32*COLUMNS-1:0] inside_function_s_axis_tdata,
+  input inside_function_s_axis_tvalid,
+  input inside_function_s_axis_tready,
+  input inside_function_s_axis_tlast,
+  input [NARROW+1:0] inside_function_s_axis_tuser,
+  input [32*COLUMNS-1:0] inside_function_m_axis_tdata,
+  input inside_function_m_axis_tvalid,
+  input inside_function_m_axis_tready,
+  input inside_function_m_axis_tlast,
+  input [32*COLUMNS-1:0] inside_narrow_s_axis_tdata,
+  input inside_narrow_s_axis_tvalid,
+  input inside_narrow_s_axis_tready,
+  input inside_narrow_s_axis_tlast,
+  input [2-1:0] inside_narrow_s_axis_tuser,
+  input [32*COLUMNS-1:0] inside_narrow_m_axis_tdata,
+  input inside_narrow_m_axis_tvalid,
+  input inside_narrow_m_axis_tready,
+  input inside_narrow_m_axis_tlast,
+  input [32*COLUMNS-1:0] inside_rows_s_axis_tdata,
+  input inside_rows_s_axis_tvalid,
+  input inside_rows_s_axis_tready,
+  input inside_rows_s_axis_tlast,
+  input [46-1:0] inside_rows_s_axis_tuser,
+  input [32*COLUMNS-1:0] inside_rows_m_axis_tdata,
+  input inside_rows_m_axis_tvalid,
+  input inside_rows_m_axis_tready,
+  input inside_rows_m_axis_tlast,
+  input inside_rows_is_softmax,
+  input inside_rows_centred,
+  input inside_rows_summing,
+  input [31:0] inside_rows_epsilon,
+  input [5:0] inside_rows_sweep,
+  input [32*COLUMNS:0] inside_slice_operated_source_payload,
+  input inside_slice_operated_source_valid,
+  input inside_slice_operated_source_ready,
+  input [32*COLUMNS:0] inside_slice_operated_sink_payload,
+  input inside_slice_operated_sink_valid,
+  input inside_slice_operated_sink_ready,
+  input [32*COLUMNS:0] inside_slice_functions_source_payload,
+  input inside_slice_functions_source_valid,
+  input inside_slice_functions_source_ready,
+  input [32*COLUMNS:0] inside_slice_functions_sink_payload,
+  input inside_slice_functions_sink_valid,
+  input inside_slice_functions_sink_ready,
+  input [32*COLUMNS:0] inside_slice_scaled_source_payload,
+  input inside_slice_scaled_source_valid,
+  input inside_slice_scaled_source_ready,
+  input [32*COLUMNS:0] inside_slice_scaled_sink_payload,
+  input inside_slice_scaled_sink_valid,
+  input inside_slice_scaled_sink_ready,
+  input [32*COLUMNS:0] inside_slice_reduced_source_payload,
+  input inside_slice_reduced_source_valid,
+  input inside_slice_reduced_source_ready,
+  input [32*COLUMNS:0] inside_slice_reduced_sink_payload,
+  input inside_slice_reduced_sink_valid,
+  input inside_slice_reduced_sink_ready,
+  output holds
+);
+  localparam W = 32 * COLUMNS, AXPY = 2, SOFTMAX = 1, LAYER_NORM = 2, RMS_NORM = 3, SUM = 4;
+  localparam LARGEST = 1, SQUARES = 3, RESULTS = 4, MOST = 8191;
+  wire [2:0] operation = controls[2:0], reduction = controls[10:8];
+  wire [3:0] number = controls[7:4];
+  wire single = controls[3], causal = controls[11], affine = controls[12];
+  wire [13:0] before = controls[26:13];
+  wire [31:0] argument = controls[58:27];
+  wire [2:0] sweep = SWEEPS ? controls >> 59 : 0;
+  wire clear = SWEEPS & controls >> 62, ends = SWEEPS & controls >> 63;
+  wire there = operation <= 4 & reduction <= SUM & sweep <= RESULTS
+    & (NARROW ? number <= 12 : number <= 5 & number != 2)
+    & (~affine | operation == 0 & (reduction == LAYER_NORM | reduction == RMS_NORM));
+  reg sane;
+  wire now_sane = sane & there;
+  always @(posedge clk) sane <= (rst | sane) & there;
+
+  // What units are told, and which of them are wanted.
+  wire [2:0] operation_now;
+  wire [3:0] number_now;
+  wire [31:0] factor;
+  wire operates, has_function, has_narrow, reduces, scales, single_now;
+  held #(3 + 4 + 32 + 1 + 1 + 1, LATER, 0) told (clk, 1'b0,
+    {operation, number, argument, single, affine, reduction != 0},
+    {operation_now, number_now, factor, single_now, scales, reduces});
+  assign operates = operation_now != 0, has_narrow = NARROW & number_now > 8;
+  assign has_function = number_now != 0 & ~has_narrow;
+
+  // Beats on their way: whether one is there, whether it ends its row, and its numbers.
+  wire [W+1:0] enters = {s_axis_tvalid, s_axis_tlast, s_axis_tdata};
+  wire [W+1:0] added = {inside_arithmetic_m_axis_tvalid, inside_arithmetic_m_axis_tlast,
+    inside_arithmetic_m_axis_tdata};
+  wire [W+1:0] to_operated = operates ? added : enters;
+  wire [W+1:0] operated = !LATER ? to_operated
+    : {inside_slice_operated_sink_valid, inside_slice_operated_sink_payload};
+  wire [W+1:0] to_functions = has_function
+      ? {inside_function_m_axis_tvalid, inside_function_m_axis_tlast, inside_function_m_axis_tdata}
+    : has_narrow ? {inside_narrow_m_axis_tvalid, inside_narrow_m_axis_tlast, inside_narrow_m_axis_tdata}
+    : operated;
+  wire [W+1:0] functions = !LATER ? to_functions
+    : {inside_slice_functions_sink_valid, inside_slice_functions_sink_payload};
+  wire [W+1:0] of_rows = {inside_rows_m_axis_tvalid, inside_rows_m_axis_tlast, inside_rows_m_axis_tdata};
+  wire [W+1:0] to_scaled = scales ? added : of_rows;
+  wire [W+1:0] scaled = !LATER ? to_scaled
+    : {inside_slice_scaled_sink_valid, inside_slice_scaled_sink_payload};
+  wire [W+1:0] to_reduced = reduces ? scaled : functions;
+  wire [W+1:0] leaves = !LATER ? to_reduced
+    : {inside_slice_reduced_sink_valid, inside_slice_reduced_sink_payload};
+
+  // Whether they are taken there.
+  wire takes_reduced = LATER ? inside_slice_reduced_source_ready : m_axis_tready;
+  wire takes_scaled = LATER ? inside_slice_scaled_source_ready : takes_reduced & reduces;
+  wire leaves_functions = reduces ? inside_rows_s_axis_tready : takes_reduced;
+  wire takes_functions = LATER ? inside_slice_functions_source_ready : leaves_functions;
+  wire leaves_operated = has_function ? inside_function_s_axis_tready
+    : has_narrow ? inside_narrow_s_axis_tready : takes_functions;
+  wire takes_operated = LATER ? inside_slice_operated_source_ready : leaves_operated;
+  wire takes_sum = inside_arithmetic_s_axis_tready, takes_addend = inside_arithmetic_s_axis_operand_tready;
+
+  wire to_arithmetic = (scales
+      ? inside_arithmetic_s_axis_tvalid == (of_rows[W+1] & s_axis_gain_tvalid)
+        & {inside_arithmetic_s_axis_tlast, inside_arithmetic_s_axis_tdata} == of_rows[W:0]
+        & inside_arithmetic_s_axis_tuser == {s_axis_gain_tdata, 1'b1, 2'd2}
+        & inside_arithmetic_s_axis_operand_tdata[31:0] == s_axis_bias_tdata
+        & inside_arithmetic_s_axis_operand_tvalid == s_axis_bias_tvalid
+      : inside_arithmetic_s_axis_tvalid == (s_axis_tvalid & operates)
+        & {inside_arithmetic_s_axis_tlast, inside_arithmetic_s_axis_tdata} == enters[W:0]
+        & (~operates | inside_arithmetic_s_axis_tuser[1:0] == operation_now - 3'd1)
+        & inside_arithmetic_s_axis_tuser[34:2] == {factor, single_now}
+        & inside_arithmetic_s_axis_operand_tdata == s_axis_operand_tdata
+        & inside_arithmetic_s_axis_operand_tvalid == s_axis_operand_tvalid)
+    & s_axis_gain_tready == (scales & takes_sum & of_rows[W+1])
+    & s_axis_bias_tready == (scales & takes_addend) & s_axis_operand_tready == (~scales & takes_addend)
+    & s_axis_tready == (operates ? takes_sum : takes_operated)
+    & inside_arithmetic_m_axis_tready == (scales ? takes_scaled : takes_operated & (operates | LATER));
+  wire [3:0] code = NARROW ? number_now - 1 : number_now == 1 ? 0 : number_now - 2;
+  wire [3:0] narrow_code = number_now - 9;
+  wire to_function = {inside_function_s_axis_tlast, inside_function_s_axis_tdata} == operated[W:0]
+    & inside_function_s_axis_tvalid == (operated[W+1] & has_function)
+    & (~has_function | inside_function_s_axis_tuser == code)
+    & inside_function_m_axis_tready == (takes_functions & (has_function | LATER));
+  wire to_narrow = !NARROW
+    | {inside_narrow_s_axis_tlast, inside_narrow_s_axis_tdata} == operated[W:0]
+    & inside_narrow_s_axis_tvalid == (operated[W+1] & has_narrow)
+    & (~has_narrow | inside_narrow_s_axis_tuser == narrow_code)
+    & inside_narrow_m_axis_tready == (takes_functions & has_narrow);
+
+  reg [12:0] length;
+  reg known;
+  wire [14:0] first = before + 1, next = length + COLUMNS;
+  wire row_enters = inside_rows_s_axis_tvalid & inside_rows_s_axis_tready & inside_rows_s_axis_tlast;
+  always @(posedge clk) begin
+    known <= start | known & ~rst;
+    if (start) length <= causal & first < MOST ? first : MOST;
+    else if (row_enters) length <= next > MOST ? MOST : next;
+  end
+  wire [1:0] sweep_number = sweep == RESULTS ? 2 : sweep == SQUARES;
+  wire to_rows = {inside_rows_s_axis_tlast, inside_rows_s_axis_tdata} == functions[W:0]
+    & inside_rows_s_axis_tvalid == (functions[W+1] & reduces)
+    & {inside_rows_s_axis_tuser[45], inside_rows_s_axis_tuser[31:0]} == {causal, argument}
+    & (~known | inside_rows_s_axis_tuser[44:32] == length)
+    & inside_rows_is_softmax == (reduction == SOFTMAX) & inside_rows_centred == (reduction != RMS_NORM)
+    & inside_rows_summing == (reduction == SUM) & inside_rows_epsilon == argument
+    & (!SWEEPS | inside_rows_sweep
+      == {sweep_number, ends, sweep > LARGEST, sweep == LARGEST, start & clear})
+    & inside_rows_m_axis_tready == (scales ? takes_sum & s_axis_gain_tvalid : takes_scaled);
+  wire slices = !LATER
+    | {inside_slice_operated_source_valid, inside_slice_operated_source_payload} == to_operated
+    & {inside_slice_functions_source_valid, inside_slice_functions_source_payload} == to_functions
+    & {inside_slice_scaled_source_valid, inside_slice_scaled_source_payload} == to_scaled
+    & {inside_slice_reduced_source_valid, inside_slice_reduced_source_payload} == to_reduced
+    & inside_slice_operated_sink_ready == leaves_operated
+    & inside_slice_functions_sink_ready == leaves_functions
+    & inside_slice_scaled_sink_ready == takes_reduced & inside_slice_reduced_sink_ready == m_axis_tready;
+  assign holds = ~now_sane | inside_rst_of_each == {3 + NARROW + 4*LATER{rst}}
+    & to_arithmetic & to_function & to_narrow & to_rows & slices
+    & {m_axis_tvalid, m_axis_tlast, m_axis_tdata} == leaves;
+endmodule
