@@ -230,6 +230,7 @@ _CHAIN = Datapath(
         "rows_",
         "register_slice",
     ),
+    first=REACHABILITY,
 )
 DATAPATHS = {
     "full_adders*": Datapath("full_adders", {"BITS": "bits"}),
