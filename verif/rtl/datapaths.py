@@ -304,6 +304,14 @@ DATAPATHS = {
         },
         late={"addend": 2},
     ),
+    "multiply_add_multiply_stages3_late_addend": Datapath(
+        "multiply_add",
+        parts={
+            "float32_multiplier_pipeline3": "float32_product",
+            "float32_adder_pipeline1": "float32_sum",
+        },
+        late={"addend": 3},
+    ),
     "multiply_add_late_addend_fpga": Datapath(
         "multiply_add",
         {"BLOCKS": 1},
