@@ -188,7 +188,7 @@ _BLOCK_CONVERTER = Datapath(
 _LAYER = Datapath(
     "layer",
     steps=True,
-    free=("mxsf_sta", "relu_stream", "mxsf_converter", "mxsf_operand_packer"),
+    free=("mxsf_sta", "mxsf_converter", "mxsf_operand_packer"),
 )
 _SCALER = {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
 
@@ -238,7 +238,6 @@ DATAPATHS = {
     "multiplier_18x18": Datapath("multiplier_18x18"),
     "multiplier_18x18_signed_reset": Datapath("multiplier_18x18", {"SIGNED": 1}),
     "number_rounder": Datapath("number_rounder", {"COUNT": "width"}),
-    "relu_stream": Datapath("relu_stream", {"COUNT": "width"}),
     "relu": Datapath("relu", {"COUNT": "width"}),
     "mxsf_decoder": Datapath("mxsf_decoder"),
     "mxsf_lane_decoder_count*": Datapath("mxsf_lane_decoder", {"COUNT": "count"}),

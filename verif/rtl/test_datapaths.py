@@ -322,10 +322,6 @@ WRONG = {
         ".single(controls[3])",
         ".single(1'h0)",
     ),
-    "relu_stream": (
-        "assign m_axis_tlast = s_axis_tlast;",
-        "assign m_axis_tlast = s_axis_tlast & s_axis_tvalid;",
-    ),
     "mxsf_layer": (
         "is_oldest[1] ? tile_1",
         "is_oldest[1] ? tile_0",

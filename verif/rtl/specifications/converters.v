@@ -352,11 +352,11 @@ module folded_chain_specification (
   assign holds = controlled & enter & to_slices & to_chain & leave;
 endmodule
 
-// A layer: results of an array are numbered rows of features, of 16 rows a tile; of the last tile of a strip
-// no rows follow last_row, which ends the strip: they are dropped. The others go through an activation, a
-// converter and a packer. What is said with the last beat of a tile is kept for its rows, of two tiles at
-// most. Flags of the array are those at the time before its beat is offered. Nothing is claimed once the
-// array takes no beat that is there, gives a row too much, or has more tiles under way.
+// A layer: results of an array are rows of features, 16 a tile; of the last tile of a strip no rows follow
+// last_row, which ends the strip: they are dropped. The others, +0 where they are negative, are converted
+// and packed. What is said with the last beat of a tile is kept for its rows, of two tiles at most. Flags
+// are those of the array when a beat comes to be offered. Nothing is claimed once the array takes a beat
+// that is not there, gives a row too much, or has more tiles under way.
 module layer_specification #(parameter GROUPS = 16) (
   input clk,
   input rst,
@@ -389,14 +389,6 @@ module layer_specification #(parameter GROUPS = 16) (
   input inside_array_m_axis_c_tready,
   input inside_array_m_axis_c_tlast,
   input [1:0] inside_array_m_axis_c_tuser,
-  input [511:0] inside_activation_s_axis_tdata,
-  input inside_activation_s_axis_tvalid,
-  input inside_activation_s_axis_tready,
-  input inside_activation_s_axis_tlast,
-  input [511:0] inside_activation_m_axis_tdata,
-  input inside_activation_m_axis_tvalid,
-  input inside_activation_m_axis_tready,
-  input inside_activation_m_axis_tlast,
   input [511:0] inside_converter_s_axis_tdata,
   input inside_converter_s_axis_tvalid,
   input inside_converter_s_axis_tready,
@@ -450,14 +442,12 @@ module layer_specification #(parameter GROUPS = 16) (
     & {inside_array_s_axis_w_tvalid, inside_array_s_axis_w_tlast, inside_array_s_axis_w_tdata}
       == {s_axis_w_tvalid, s_axis_w_tlast, s_axis_w_tdata}
     & s_axis_w_tready == inside_array_s_axis_w_tready;
-  wire to_activation = inside_activation_s_axis_tdata == inside_array_m_axis_c_tdata
-    & inside_activation_s_axis_tvalid == (row_is_there & ~drops)
-    & (~row_is_there | inside_array_m_axis_c_tready == (drops | inside_activation_s_axis_tready))
-    & (~inside_activation_s_axis_tvalid | inside_activation_s_axis_tlast == ends_strip);
-  wire to_converter = {inside_converter_s_axis_tvalid, inside_converter_s_axis_tlast}
-      == {inside_activation_m_axis_tvalid, inside_activation_m_axis_tlast}
-    & inside_converter_s_axis_tdata == inside_activation_m_axis_tdata
-    & inside_activation_m_axis_tready == inside_converter_s_axis_tready;
+  wire is_relu;
+  relu_specification #(16) numbers (.values(inside_array_m_axis_c_tdata),
+    .results(inside_converter_s_axis_tdata), .holds(is_relu));
+  wire to_converter = is_relu & inside_converter_s_axis_tvalid == (row_is_there & ~drops)
+    & (~row_is_there | inside_array_m_axis_c_tready == (drops | inside_converter_s_axis_tready))
+    & (~inside_converter_s_axis_tvalid | inside_converter_s_axis_tlast == ends_strip);
   wire to_pack = {inside_pack_s_axis_tvalid, inside_pack_s_axis_tlast, inside_pack_s_axis_tuser}
       == {inside_converter_m_axis_tvalid, inside_converter_m_axis_tlast, inside_converter_m_axis_tuser}
     & inside_pack_s_axis_tdata == inside_converter_m_axis_tdata
@@ -468,28 +458,10 @@ module layer_specification #(parameter GROUPS = 16) (
     & (tiles != 2 | {last_row, strip_last} == inside_tile_1)
     & (tiles == 0 | {next_last_row, next_strip_last} == inside_tile_0) & tiles != 3;
   assign holds = ~now_sane | same & inside_rst_of_each == {3{rst}}
-    & to_array & to_activation & to_converter & to_pack
+    & to_array & to_converter & to_pack
     & {m_axis_tvalid, m_axis_tlast, m_axis_tdata}
       == {inside_pack_m_axis_tvalid, inside_pack_m_axis_tlast, inside_pack_m_axis_tdata}
     & inside_pack_m_axis_tready == m_axis_tready & m_axis_tuser == {flags, inside_pack_m_axis_tuser};
-endmodule
-
-// A stream whose numbers are those of another one, without its negative ones, in the same cycle.
-module relu_stream_specification #(parameter COUNT = 16) (
-  input [32*COUNT-1:0] s_axis_tdata,
-  input s_axis_tvalid,
-  input s_axis_tready,
-  input s_axis_tlast,
-  input [32*COUNT-1:0] m_axis_tdata,
-  input m_axis_tvalid,
-  input m_axis_tready,
-  input m_axis_tlast,
-  output holds
-);
-  wire right;
-  relu_specification #(COUNT) numbers (.values(s_axis_tdata), .results(m_axis_tdata), .holds(right));
-  assign holds = right & {m_axis_tvalid, m_axis_tlast} == {s_axis_tvalid, s_axis_tlast}
-    & s_axis_tready == m_axis_tready;
 endmodule
 
 // Section 7: beats of floats to codes of MXSF and scales, in blocks of 64 beats of a lane each, or in tiles
