@@ -16,7 +16,7 @@ from functools import cache
 from itertools import count, pairwise, takewhile
 from pathlib import Path
 
-from mxsafe.verilog.names import part_name
+from mxsafe.verilog.parameters import fixed_name
 from verif.rtl.frames import later_operands
 from verif.rtl.pipelines import prove_stillness
 from verif.rtl.stream_rules import ENABLES
@@ -106,8 +106,6 @@ class Datapath:
 
 
 UNDETERMINED = {
-    "beat_chain_stages8*": "stopped after thirty CPU seconds; one of four stages is proved, by the "
-    "same specification",
     "float32_multiplier_pipeline3": "stopped after a minute; full adders add the rows of its "
     "digits, in an order that no sum of the specification has",
     "mxsf_operand_dot_lanes8_carry_save": "stopped after two minutes; full adders add eight "
@@ -169,6 +167,29 @@ _QUEUES = Datapath(
     first=REACHABILITY,
 )
 _BUS = Datapath("registers", {"CONSTANTS": "constants"}, steps=True, first=REACHABILITY)
+_ARITHMETIC = Datapath(
+    "vector_arithmetic",
+    {"LANES": "lanes", "DUE": "multiply_stages", "LATENCY": "latency"},
+    steps=True,
+    free=("multiply_add",),
+)
+_BLOCK_CONVERTER = Datapath(
+    "mxsf_block_converter",
+    {"WIDTH": "width"},
+    steps=True,
+    free=(
+        "mxsf_encoder",
+        "mxsf_float32_normaliser",
+        "largest_exponent",
+        "row_replay",
+        "register_slice",
+    ),
+)
+_LAYER = Datapath(
+    "layer",
+    steps=True,
+    free=("mxsf_sta", "mxsf_converter", "mxsf_operand_packer"),
+)
 _SCALER = {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
 
 
@@ -198,6 +219,19 @@ def _stream(lanes: str, width: int, code: int) -> Datapath:
 _POWERS = "exp_sigmoid_reciprocal_rsqrt"
 _WITH_DERIVATIVES = "relu_relud_gelu_silu_tanh_gelud_silud_tanhd"
 _CURVES = "relu_gelu_silu_tanh_lane_pipeline"
+_CHAIN = Datapath(
+    "vector_chain",
+    steps=True,
+    free=(
+        "vector_add_multiply_axpy_scale",
+        "activation_stream",
+        _WITH_DERIVATIVES,
+        "narrow_exp",
+        "rows_",
+        "register_slice",
+    ),
+    first=REACHABILITY,
+)
 DATAPATHS = {
     "full_adders*": Datapath("full_adders", {"BITS": "bits"}),
     "largest_exponent*": Datapath("largest_exponent", {"COUNT": "count", "BITS": "bits"}),
@@ -269,6 +303,14 @@ DATAPATHS = {
         },
         late={"addend": 2},
     ),
+    "multiply_add_multiply_stages3_late_addend": Datapath(
+        "multiply_add",
+        parts={
+            "float32_multiplier_pipeline3": "float32_product",
+            "float32_adder_pipeline1": "float32_sum",
+        },
+        late={"addend": 3},
+    ),
     "multiply_add_late_addend_fpga": Datapath(
         "multiply_add",
         {"BLOCKS": 1},
@@ -293,7 +335,7 @@ DATAPATHS = {
     "second_operand*": Datapath(
         "second_operand", {"COLUMNS": "columns", "ONLY_NUMBERS": "only_numbers"}, steps=True
     ),
-    "beat_chain": Datapath(
+    "beat_chain*": Datapath(
         "beat_chain",
         {"STAGES": "stages", "LANES": "lane_bits", "LARGEST": "largest_bits"},
         steps=True,
@@ -398,6 +440,36 @@ DATAPATHS = {
     "softmax_entry_beats": Datapath("softmax_entry", {"LANES": "lanes"}, steps=True),
     "softmax_entry": Datapath("softmax_row_entry", {"LANES": "lanes"}, steps=True),
     "vector_buffer": Datapath("vector_buffer", _BANKS, steps=True),
+    "mxsf_converter*": Datapath(
+        "mxsf_converter",
+        {"WIDTH": "width", "GROUPS": "groups", "BEATS": "block_beats"},
+        steps=True,
+        free=("mxsf_encoder", "mxsf_float32_normaliser", "largest_exponent", "beat_chain"),
+        first=REACHABILITY,
+    ),
+    f"narrow_{_POWERS}_stream_width4": Datapath(
+        "narrow_function", {"PARTS": "parts"}, steps=True, free=(_POWERS, "beat_joiner")
+    ),
+    "folded_chain_*": Datapath(
+        "folded_chain",
+        steps=True,
+        free=("vector_chain", "beat_joiner", "beat_splitter", "register_slice"),
+    ),
+    "vector_chain_*_fpga": replace(_CHAIN, parameters={"COLUMNS": "columns", "LATER": 1}),
+    "vector_chain_sweeps_affine": replace(
+        _CHAIN, parameters={"COLUMNS": "columns", "NARROW": 1, "SWEEPS": 1}
+    ),
+    "vector_chain_*_sweeps_affine": replace(_CHAIN, parameters={"COLUMNS": "columns", "SWEEPS": 1}),
+    "mxsf_block_converter*_fpga*": replace(
+        _BLOCK_CONVERTER, parameters={"WIDTH": "width", "LATER": 1}
+    ),
+    "mxsf_block_converter*": _BLOCK_CONVERTER,
+    "mxsf_layer_8x8": replace(_LAYER, parameters={"GROUPS": 2}),
+    "mxsf_layer*": _LAYER,
+    "vector_arithmetic": replace(_ARITHMETIC, parameters={**_ARITHMETIC.parameters, "SCALES": 0}),
+    "vector_add_multiply_axpy_scale*_both*": replace(
+        _ARITHMETIC, parameters={**_ARITHMETIC.parameters, "BOTH": 1}
+    ),
     "vector_buffer_columns8_banks2_bank_depth256": Datapath("vector_buffer", _BANKS, steps=True),
 }
 """By patterns of units, of which the first one counts."""
@@ -415,7 +487,8 @@ def rests_on(module: Module) -> list[str]:
     if path is None:
         return []
     memories = [unit for unit, one in generated().items() if f"  {one.instance} " in module.text]
-    parts = [unit for unit, one in generated().items() if one.name in _free_parts(module, path)]
+    free = {one.instance for one in _free_parts(module, path).values()}
+    parts = [unit for unit, one in generated().items() if one.instance in free]
     return [*path.parts, *parts, *(memories if _watches(path) else [])]
 
 
@@ -461,25 +534,39 @@ def texts(module: Module) -> str:
     path = datapath(module)
     parts = [(generated()[unit], put) for unit, put in path.parts.items()] if path else []
     replaced = [_in_place(part, put) for part, put in parts]
-    free = _free_parts(module, path) if path else []
-    replaced += [_ports_alone(part) for part in generated().values() if part.name in free]
-    left_out = {*(part.name for part, _ in parts), *free}
+    free = _free_parts(module, path) if path else {}
+    replaced += [_ports_alone(name, part) for name, part in free.items()]
+    left_out = {*(part.name for part, _ in parts), *free, module.name}
     kept = [source.read_text() for source in module.sources if source.stem not in left_out]
-    return "\n".join([*kept, *replaced])
+    return "\n".join([_own(module), *kept, *replaced])
 
 
-def _free_parts(module: Module, path: Datapath) -> list[str]:
-    """Names in Verilog of the modules inside a module whose results may be anything."""
-    begins = tuple(map(part_name, path.free))
-    return sorted(name for name in inside(module) if name.startswith(begins))
+def _own(module: Module) -> str:
+    """A module's own Verilog: parts that are free have a name for each choice of parameters."""
+    path = datapath(module)
+    text = module.sources[0].read_text()
+    for name, part in (_free_parts(module, path) if path else {}).items():
+        text = text.replace(f"  {part.instance} ", f"  {name} ")
+    return text
 
 
-def _ports_alone(part: Module) -> str:
+def _free_parts(module: Module, path: Datapath) -> dict[str, Module]:
+    """The modules inside a module whose results may be anything, by names in Verilog."""
+    return {
+        fixed_name(part.name, part.given): part
+        for unit, part in generated().items()
+        if unit.startswith(path.free) and f"  {part.instance} " in module.text
+    }
+
+
+def _ports_alone(name: str, part: Module) -> str:
     """A module with the ports of a part, and nothing that drives its outputs."""
     declared = "".join(
-        f"  {port.direction} [{port.width - 1}:0] {port.name};\n" for port in part.ports.values()
+        f"  {kind} [{port.width - 1}:0] {port.name};\n"
+        for port in part.ports.values()
+        for kind in (port.direction, "wire")
     )
-    return f"module {part.name}({', '.join(part.ports)});\n{declared}endmodule\n"
+    return f"module {name}({', '.join(part.ports)});\n{declared}endmodule\n"
 
 
 def _in_place(part: Module, specification: str) -> str:
@@ -594,7 +681,7 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
     of_parts = _of_free_parts(module, nets)
     own = _bits(module.text, [net for net in nets if net not in of_parts])
     others = [net for net in nets if net not in own]
-    for part in sorted(inside(module)):
+    for part in _shown_parts(module):
         outputs: dict[str, str] = {}
         for instance in _instances(module, part):
             shown = _bits_of_instance(module, part, instance, others)
@@ -603,7 +690,9 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
             connected = "".join(
                 f".{_INSIDE}{net}({_INSIDE}{name}), " for name, (net, _) in shown.items()
             )
-            text = text.replace(f"  {part} {instance} (", f"  {part} {instance} ({connected}", 1)
+            begin = re.search(rf"^  {part} \\?{instance} +\(", text, re.MULTILINE)
+            assert begin
+            text = f"{text[: begin.end()]}{connected}{text[begin.end() :]}"
             added |= {
                 f"{_INSIDE}{name}": f"  output [{bits - 1}:0] {_INSIDE}{name};\n"
                 for name, (_, bits) in shown.items()
@@ -629,14 +718,16 @@ def _of_each(module: Module) -> dict[str, list[str]]:
     if path is None:
         return {}
     free = _free_parts(module, path)
-    found = (one for part in free for one in _instances(module, part))
-    instances = sorted(found, key=lambda one: [*map(_in_order, re.split(r"(\d+)", one))])
+    found = [(one, part.ports) for name, part in free.items() for one in _instances(module, name)]
+    found.sort(key=lambda one: [*map(_in_order, re.split(r"(\d+)", one[0]))])
     nets = {
         port: port.removeprefix(_INSIDE).removesuffix(_OF_EACH)
         for port in _ports(f"{path.specification}_specification")
         if port.endswith(_OF_EACH)
     }
-    return {port: [f"{one}_{net}" for one in instances] for port, net in nets.items()}
+    return {
+        port: [f"{one}_{net}" for one, ports in found if net in ports] for port, net in nets.items()
+    }
 
 
 def _in_order(word: str) -> tuple[int, str]:
@@ -649,7 +740,7 @@ def _of_free_parts(module: Module, nets: Iterable[str]) -> set[str]:
     path = datapath(module)
     return {
         net
-        for part in (_free_parts(module, path) if path else [])
+        for part in (_free_parts(module, path) if path else {})
         for instance in _instances(module, part)
         for net in _bits_of_instance(module, part, instance, nets)
         if net.startswith(f"{instance}_")
@@ -658,7 +749,13 @@ def _of_free_parts(module: Module, nets: Iterable[str]) -> set[str]:
 
 def _instances(module: Module, part: str) -> list[str]:
     """Names under which a module holds another one."""
-    return re.findall(rf"^  {part} (\S+) \($", module.text, re.MULTILINE)
+    return re.findall(rf"^  {part} \\?(\S+) +\($", _own(module), re.MULTILINE)
+
+
+def _shown_parts(module: Module) -> list[str]:
+    """Names of modules inside a module, those for one choice of parameters by what `_own` says."""
+    path = datapath(module)
+    return sorted({*inside(module), *(_free_parts(module, path) if path else {})})
 
 
 def _bits_of_instance(
@@ -816,7 +913,7 @@ def _nets(module: Module, path: Datapath) -> dict[str, int]:
     ]
     of_parts = [*wanted, *(net for each in of_each.values() for net in each)]
     found: dict[str, int] = {}
-    for part in sorted(inside(module)):
+    for part in _shown_parts(module):
         for instance in _instances(module, part):
             shown = _bits_of_instance(module, part, instance, of_parts)
             found |= {name: bits for name, (_, bits) in shown.items()}
@@ -845,6 +942,9 @@ def _declared(text: str, name: str) -> dict[str, int]:
 
 def _file(module: Module, part: str) -> str:
     """Verilog of a module inside another one."""
+    path = datapath(module)
+    if path and part in (free := _free_parts(module, path)):
+        return _ports_alone(part, free[part])
     return next(source.read_text() for source in module.sources if source.stem == part)
 
 

@@ -306,6 +306,34 @@ WRONG = {
         "error_5_0 <= is_deadlock_2;",
         "error_5_0 <= is_deadlock_1;",
     ),
+    "mxsf_converter": (
+        "raised_7[10] ? 4'h0 : raised_7[4:1]",
+        "raised_7[4:1]",
+    ),
+    "vector_add_multiply_axpy_scale_lanes1_both_fpga": (
+        "waits_for_addend[4] ? s_axis_operand_tdata",
+        "waits_for_addend[3] ? s_axis_operand_tdata",
+    ),
+    "narrow_exp_sigmoid_reciprocal_rsqrt_stream_width4": (
+        "s_axis_tlast & is_last_part",
+        "s_axis_tlast",
+    ),
+    "folded_chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga_parts8": (
+        ".single(controls[3])",
+        ".single(1'h0)",
+    ),
+    "mxsf_layer": (
+        "is_oldest[1] ? tile_1",
+        "is_oldest[1] ? tile_0",
+    ),
+    "mxsf_block_converter_width8": (
+        "assign largest_after_3 = block_last ? 8'h00",
+        "assign largest_after_3 = tiles ? 8'h00",
+    ),
+    "vector_chain_relu_gelu_silu_tanh_columns1_depth128_affine_dividers1_fpga": (
+        "assign s_axis_bias_tready = arithmetic_s_axis_operand_tready & affine_held;",
+        "assign s_axis_bias_tready = arithmetic_s_axis_operand_tready;",
+    ),
 }
 """A text of the Verilog of a unit, or of one inside it, and what takes its place."""
 
