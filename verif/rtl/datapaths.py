@@ -166,6 +166,7 @@ _QUEUES = Datapath(
     free=("descriptor_queue",),
     first=REACHABILITY,
 )
+_FETCH = Datapath("fetch", steps=True, free=("descriptor_check", "beat_memory"))
 _BUS = Datapath("registers", {"CONSTANTS": "constants"}, steps=True, first=REACHABILITY)
 _ARITHMETIC = Datapath(
     "vector_arithmetic",
@@ -405,6 +406,9 @@ DATAPATHS = {
     "result_rows*_fpga": Datapath("result_rows", {**_RESULTS, "LATER": 1}, steps=True),
     "queues*_fpga": replace(_QUEUES, parameters={**_QUEUES.parameters, "LATER": 1}),
     "queues": _QUEUES,
+    "fetch_small*_fpga": replace(_FETCH, parameters={"WORDS": 2, "LATER": 1}),
+    "fetch_small": replace(_FETCH, parameters={"WORDS": 2}),
+    "fetch*": _FETCH,
     "registers*_fpga": replace(_BUS, parameters={"CONSTANTS": "constants", "STAGES": 3}),
     "registers*": _BUS,
     "descriptor_queue*": Datapath(

@@ -876,3 +876,132 @@ module queues_specification #(parameter [31:0] LOAD = 2, GEMM = 3, VECTOR = 1, S
     & (~LATER | ~is_deadlock | inside_load_gemm_vector_store_held == least)
     & (~LATER | ~fails[5] | inside_error_5_2 == descriptors[191:160]);
 endmodule
+
+// Descriptors of a program from memory, in their order. Half of 16 places are asked for once they are free,
+// but one at a time close to the top of memory, and none with a word past it. What memory did not give has
+// error 7, and so has one that is not asked for, once all before it have left. Words wait in memories, one
+// for each of a descriptor's WORDS; the oldest descriptor is shown, judged, and offered if it has no error.
+// LATER what is wanted is known a cycle later, and the verdict, too. Nothing is claimed once a word comes
+// that was not asked for, or a program starts before the one before has ended.
+module fetch_specification #(parameter WORDS = 1, LATER = 0) (
+  input clk,
+  input rst,
+  input start,
+  input [63:0] address,
+  input [31:0] length,
+  input stop,
+  input [69+WORDS:0] run_payload,
+  input run_valid,
+  input run_ready,
+  input word_valid,
+  input [256/WORDS:0] word,
+  input descriptor_valid,
+  input descriptor_ready,
+  input [255:0] descriptor,
+  input [31:0] number,
+  input [3:0] error,
+  input ended,
+  input [WORDS-1:0] inside_write_en_of_each,
+  input [4*WORDS-1:0] inside_write_address_of_each,
+  input [(256/WORDS+1)*WORDS-1:0] inside_write_data_of_each,
+  input [WORDS-1:0] inside_read_en_of_each,
+  input [4*WORDS-1:0] inside_read_address_of_each,
+  input [(256/WORDS+1)*WORDS-1:0] inside_read_data_of_each,
+  input [255:0] inside_check_descriptor,
+  input [3:0] inside_check_error,
+  // The unit's own registers, for a proof by induction.
+  input [31:0] inside_descriptors_left,
+  input [27+WORDS:0] inside_next_word_low,
+  input [29:0] inside_next_word_high,
+  input inside_next_word_is_past,
+  input [4:0] inside_descriptors_ahead,
+  input [4:0] inside_waiting,
+  input inside_shows,
+  input inside_judged,
+  input [3:0] inside_verdict,
+  input inside_which_word,
+  input inside_held_close_to_top,
+  input inside_held_lost,
+  input [1:0] inside_is_wanted_or_all_asked,
+  input inside_is_checked,
+  output holds
+);
+  localparam FIRST = 58 + WORDS, PLACES = 16, BITS = 256 / WORDS;
+  localparam [FIRST:0] LAST = {FIRST{1'b1}};
+  reg [FIRST:0] first;  // the top bit says that it is past the last address
+  reg [31:0] left, index;
+  reg [4:0] ahead, waiting;
+  reg [3:0] into, out_of, verdict;
+  reg which, shows, judged, checked, was_wanted, was_all, was_close, was_lost;
+
+  // What is wanted: words of so many descriptors from the next address on.
+  wire close = first[FIRST-1:0] > LAST - PLACES / 2 * WORDS, lost = first > LAST - (WORDS - 1);
+  wire is_close = LATER ? was_close : close;
+  wire wanted = left != 0 & ahead <= PLACES / 2 & ~stop & ~lost;
+  wire wants = LATER ? was_wanted : wanted;
+  wire [4:0] asked = is_close ? 1 : left < PLACES / 2 ? left : PLACES / 2;
+  wire taken = wants & run_ready;
+  wire lost_now = left != 0 & lost & ahead == 0;
+  wire all_asked = LATER ? was_all : left == 0;
+
+  // What comes, and what leaves.
+  wire complete = word_valid & which == WORDS - 1;
+  wire leaves = descriptor_valid & descriptor_ready;
+  wire reads = waiting != 0 & (~shows | leaves);
+  wire stays = shows & ~leaves;
+  wire [255:0] oldest;
+  wire [WORDS-1:0] failed, stored;
+  genvar index_of;
+  generate for (index_of = 0; index_of < WORDS; index_of = index_of + 1) begin : of
+    wire [BITS:0] shown = inside_read_data_of_each[(BITS+1)*index_of +: BITS+1];
+    assign {failed[index_of], oldest[BITS*index_of +: BITS]} = shown;
+    assign stored[index_of] = inside_write_en_of_each[index_of] == (word_valid & which == index_of)
+      & inside_write_address_of_each[4*index_of +: 4] == into
+      & inside_write_data_of_each[(BITS+1)*index_of +: BITS+1] == word
+      & inside_read_en_of_each[index_of] == reads
+      & inside_read_address_of_each[4*index_of +: 4] == out_of;
+  end endgenerate
+
+  reg sane;
+  reg [15:0] coming;
+  wire now_sane = sane & ~(word_valid & coming == 0) & ~(start & ~ended);
+  always @(posedge clk) begin
+    sane <= rst | now_sane;
+    coming <= rst ? 0 : coming + (taken ? asked * WORDS : 0) - word_valid;
+    left <= rst ? 0 : start ? length : left - (taken ? asked : 0);
+    index <= rst | start ? 0 : index + leaves;
+    if (start) first <= address >> 6 - WORDS;
+    else if (taken) first <= first + (is_close ? 1 : PLACES / 2) * WORDS;
+    ahead <= rst ? 0 : ahead + (taken ? asked : 0) - leaves;
+    waiting <= rst ? 0 : waiting + complete - reads;
+    which <= ~rst & (WORDS == 2) & (which ^ word_valid);
+    into <= rst ? 0 : into + complete;
+    out_of <= rst ? 0 : out_of + reads;
+    shows <= ~rst & (reads | stays);
+    checked <= ~rst & stays;
+    judged <= ~rst & stays & (!LATER | checked);
+    if (shows & ~judged) verdict <= failed != 0 ? 7 : inside_check_error;
+    was_wanted <= ~rst & ~start & ~taken & wanted;
+    was_all <= ~rst & ~start & ~taken & left == 0;
+    was_close <= ~rst & close;
+    was_lost <= ~rst & lost_now;
+  end
+
+  // An address counts while something is left to be asked for.
+  wire own_right = inside_descriptors_left == left & inside_descriptors_ahead == ahead
+    & (left == 0 | {inside_next_word_is_past, inside_next_word_high, inside_next_word_low} == first)
+    & inside_waiting == waiting & inside_shows == shows & inside_judged == judged
+    & (~judged | inside_verdict == verdict) & (WORDS == 1 | inside_which_word == which)
+    & (!LATER | ~was_wanted | was_close == close & inside_held_close_to_top == close & left != 0 & ~lost)
+    & (!LATER | inside_held_lost == was_lost & inside_is_checked == checked
+      & inside_is_wanted_or_all_asked == {was_all, was_wanted});
+  wire has_room = ahead <= PLACES & WORDS * ahead == coming + which + WORDS * (waiting + shows)
+    & (out_of + waiting & 15) == into & (~judged | shows) & (~checked | shows)
+    & (~was_wanted | ahead <= PLACES / 2) & (~was_all | left == 0);
+  assign holds = ~now_sane | own_right & has_room & &stored
+    & run_valid == wants & (~wants | run_payload == {12'b0 | asked * WORDS, first[FIRST-1:0]})
+    & descriptor == oldest & inside_check_descriptor == oldest
+    & descriptor_valid == (judged & verdict == 0 & ~stop) & number == index
+    & error == (judged ? verdict : (LATER ? was_lost : lost_now) ? 7 : 0)
+    & ended == (all_asked & ahead == 0);
+endmodule
