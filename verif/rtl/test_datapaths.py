@@ -306,6 +306,19 @@ WRONG = {
         "error_5_0 <= is_deadlock_2;",
         "error_5_0 <= is_deadlock_1;",
     ),
+    "mxsf_pu": ("last_after_1 <= token_next[3];", "last_after_1 <= token_next[2];"),
+    "mxsf_pu_exact": (
+        "if (en) nan_0_1 <= is_nan;",
+        r"if (en) nan_0_1 <= \$is_nan$equal ;",
+    ),
+    "mxsf_pu_exact_4x8x4_accumulators16_carry_save_interleave2": (
+        "assign a_enters = en & phase;",
+        "assign a_enters = en;",
+    ),
+    "mxsf_pu_window": (
+        "accumulate_nan <= anchor_nan_2;",
+        "accumulate_nan <= anchor_nan_1;",
+    ),
 }
 """A text of the Verilog of a unit, or of one inside it, and what takes its place."""
 
