@@ -180,6 +180,14 @@ _NEAR_PU: Mapping[str, str | int] = {
 }
 _FREE_DOTS = ("block_accumulator", "block_sequencer", "mxsf_operand_dot", "mxsf_paired_multiplier")
 _FREE_WINDOW = ("window_accumulator", "window_sequencer", "mxsf_operand_dot")
+_ENGINE = {
+    "PU_ROWS": "pu_rows",
+    "PU_COLUMNS": "pu_columns",
+    "ROWS": "rows",
+    "COLUMNS": "columns",
+    "LANES": "lanes",
+}
+_FREE_ENGINE = ("mxsf_sta", "bf16_sta", "operand_feed", "result_rows")
 _SCALER = {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
 
 
@@ -440,6 +448,23 @@ DATAPATHS = {
     "mxsf_pu_window": Datapath("window_pu", steps=True, free=_FREE_WINDOW, first=REACHABILITY),
     "mxsf_pu_window*_interleave2": Datapath(
         "window_pu", {"TURNS": 2}, steps=True, free=_FREE_WINDOW, first=REACHABILITY
+    ),
+    "mxsf_gemm_engine_exact_?x?x4x8x4*": Datapath(
+        "gemm_engine", _ENGINE, steps=True, free=_FREE_ENGINE, first=REACHABILITY
+    ),
+    "mxsf_gemm_engine_window*": Datapath(
+        "gemm_engine",
+        {**_ENGINE, "ANCHORED": 1},
+        steps=True,
+        free=_FREE_ENGINE,
+        first=REACHABILITY,
+    ),
+    "bf16_gemm_engine_first_behind": Datapath(
+        "gemm_engine",
+        {**_ENGINE, "CODE": 16, "SCALED": 0},
+        steps=True,
+        free=_FREE_ENGINE,
+        first=REACHABILITY,
     ),
 }
 """By patterns of units, of which the first one counts."""

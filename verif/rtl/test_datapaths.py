@@ -315,6 +315,10 @@ WRONG = {
         "assign a_enters = en & phase;",
         "assign a_enters = en;",
     ),
+    "bf16_gemm_engine_first_behind": (
+        r"assign \$engine_error$and  = feed_fault & rows_is_only_one;",
+        r"assign \$engine_error$and  = feed_fault;",
+    ),
     "mxsf_pu_window": (
         "accumulate_nan <= anchor_nan_2;",
         "accumulate_nan <= anchor_nan_1;",

@@ -509,3 +509,121 @@ module window_pu_specification #(
     & inside_token_of_each == token_next & inside_phase_of_each == phase_next
     & done == inside_done_of_each & results == inside_results_of_each;
 endmodule
+
+// An engine of products: what is between buffers, the feed of operands, the array and the rows of results. A
+// beat of codes, of scales and anchors if there are such, comes from both buffers in one cycle, and the array
+// takes both; with anchors the feed sees all scales. The feed and the rows get the same descriptors. An
+// address outside a buffer is error 3; the feed is ahead, so its error waits until no older descriptor is
+// left. The array's flags of errors reach nobody.
+module gemm_engine_specification #(
+  parameter PU_ROWS = 4, PU_COLUMNS = 4, ROWS = 4, COLUMNS = 4, LANES = 4, CODE = 8, SCALED = 1, ANCHORED = 0
+) (
+  input clk,
+  input rst,
+  input engine_valid,
+  input [239:0] engine_descriptor,
+  input engine_ready,
+  input engine_done,
+  input [3:0] engine_error,
+  input engine_stop,
+  input a_codes_en,
+  input [31:0] a_codes_address,
+  input [PU_ROWS*ROWS*LANES*CODE-1:0] a_codes_data,
+  input a_scales_en,
+  input [31:0] a_scales_address,
+  input [8*PU_ROWS*ROWS-1:0] a_scales_data,
+  input w_codes_en,
+  input [31:0] w_codes_address,
+  input [PU_COLUMNS*COLUMNS*LANES*CODE-1:0] w_codes_data,
+  input w_scales_en,
+  input [31:0] w_scales_address,
+  input [8*PU_COLUMNS*COLUMNS-1:0] w_scales_data,
+  input result_valid,
+  input result_ready,
+  input [31:0] result_address,
+  input [1:0] result_halves,
+  input [32*PU_COLUMNS*COLUMNS-1:0] result_data,
+  input array_busy,
+  // Of the array, the feed, and the rows, in this order.
+  input [2:0] inside_rst_of_each,
+  input [PU_ROWS*ROWS*(LANES*CODE+16)-1:0] inside_s_axis_a_tdata_of_each,
+  input [1:0] inside_s_axis_a_tuser_of_each,
+  input inside_s_axis_a_tvalid_of_each,
+  input inside_s_axis_a_tready_of_each,
+  input inside_s_axis_a_tlast_of_each,
+  input [PU_COLUMNS*COLUMNS*(LANES*CODE+16)-1:0] inside_s_axis_w_tdata_of_each,
+  input inside_s_axis_w_tvalid_of_each,
+  input inside_s_axis_w_tlast_of_each,
+  input [32*PU_COLUMNS*COLUMNS-1:0] inside_m_axis_c_tdata_of_each,
+  input inside_m_axis_c_tvalid_of_each,
+  input inside_m_axis_c_tready_of_each,
+  input inside_m_axis_c_tlast_of_each,
+  input inside_valid_of_each,
+  input inside_ready_of_each,
+  input [479:0] inside_descriptor_of_each,
+  input [1:0] inside_enters_of_each,
+  input [1:0] inside_has_room_of_each,
+  input [1:0] inside_fault_of_each,
+  input inside_a_codes_en_of_each,
+  input [31:0] inside_a_codes_address_of_each,
+  input inside_w_codes_en_of_each,
+  input [31:0] inside_w_codes_address_of_each,
+  input inside_a_scales_en_of_each,
+  input [31:0] inside_a_scales_address_of_each,
+  input inside_w_scales_en_of_each,
+  input [31:0] inside_w_scales_address_of_each,
+  input [8*PU_ROWS*ROWS-1:0] inside_a_entry_of_each,
+  input [8*PU_COLUMNS*COLUMNS-1:0] inside_w_entry_of_each,
+  input [8*PU_ROWS*ROWS-1:0] inside_a_anchors_of_each,
+  input [8*PU_COLUMNS*COLUMNS-1:0] inside_w_anchors_of_each,
+  input inside_beat_valid_of_each,
+  input inside_beat_ready_of_each,
+  input inside_first_of_each,
+  input inside_block_last_of_each,
+  input inside_last_of_each,
+  input [32*PU_COLUMNS*COLUMNS-1:0] inside_s_axis_tdata_of_each,
+  input inside_s_axis_tvalid_of_each,
+  input inside_s_axis_tready_of_each,
+  input inside_s_axis_tlast_of_each,
+  input inside_is_only_one_of_each,
+  input inside_stop_of_each,
+  input inside_done_of_each,
+  input inside_result_valid_of_each,
+  input inside_result_ready_of_each,
+  input [31:0] inside_result_address_of_each,
+  input [1:0] inside_result_halves_of_each,
+  input [32*PU_COLUMNS*COLUMNS-1:0] inside_result_data_of_each,
+  output holds
+);
+  wire [PU_ROWS*ROWS*(LANES*CODE+16)-1:0] a = {inside_a_anchors_of_each, a_scales_data, a_codes_data};
+  wire [PU_COLUMNS*COLUMNS*(LANES*CODE+16)-1:0] w = {inside_w_anchors_of_each, w_scales_data, w_codes_data};
+  wire descriptors_come = inside_valid_of_each == engine_valid & engine_ready == inside_ready_of_each
+    & inside_descriptor_of_each == {2{engine_descriptor}} & ^inside_enters_of_each == 0
+    & ^inside_has_room_of_each == 0 & engine_done == inside_done_of_each & inside_stop_of_each == engine_stop
+    & engine_error
+      == (inside_fault_of_each[1] | inside_fault_of_each[0] & inside_is_only_one_of_each ? 3 : 0);
+  wire buffers_are_read = a_codes_en == inside_a_codes_en_of_each & w_codes_en == inside_w_codes_en_of_each
+    & a_codes_address == inside_a_codes_address_of_each & w_codes_address == inside_w_codes_address_of_each
+    & (!SCALED | a_scales_en == inside_a_scales_en_of_each & w_scales_en == inside_w_scales_en_of_each
+      & a_scales_address == inside_a_scales_address_of_each
+      & w_scales_address == inside_w_scales_address_of_each);
+  wire scales_come = !ANCHORED
+    | inside_a_entry_of_each == a_scales_data & inside_w_entry_of_each == w_scales_data;
+  wire beats_come = scales_come & inside_s_axis_a_tdata_of_each == a & inside_s_axis_w_tdata_of_each == w
+    & inside_s_axis_a_tvalid_of_each == inside_beat_valid_of_each
+    & inside_s_axis_w_tvalid_of_each == inside_beat_valid_of_each
+    & inside_beat_ready_of_each == inside_s_axis_a_tready_of_each
+    & inside_s_axis_a_tuser_of_each == {inside_block_last_of_each, inside_first_of_each}
+    & inside_s_axis_a_tlast_of_each == inside_last_of_each
+    & inside_s_axis_w_tlast_of_each == inside_last_of_each
+    & array_busy == (inside_beat_valid_of_each & inside_s_axis_a_tready_of_each);
+  wire rows_leave = inside_s_axis_tdata_of_each == inside_m_axis_c_tdata_of_each
+    & inside_s_axis_tvalid_of_each == inside_m_axis_c_tvalid_of_each
+    & inside_m_axis_c_tready_of_each == inside_s_axis_tready_of_each
+    & inside_s_axis_tlast_of_each == inside_m_axis_c_tlast_of_each
+    & result_valid == inside_result_valid_of_each & inside_result_ready_of_each == result_ready
+    & result_address == inside_result_address_of_each & result_halves == inside_result_halves_of_each
+    & result_data == inside_result_data_of_each;
+  assign holds = inside_rst_of_each == {3{rst}} & descriptors_come & buffers_are_read & beats_come
+    & rows_leave;
+endmodule
