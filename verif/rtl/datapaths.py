@@ -35,8 +35,8 @@ Where parts share the name of a net the part's own name stands before it.
 _EACH = "_each"
 """What ends the name of a port of a specification that is several nets, NAME_0 lowest."""
 _OF_EACH = "_of_each"
-"""What ends such a name that is a net of each of the parts that are `free`, those in the order of
-their names."""
+"""What ends such a name that is a port of each of the parts that are `free` and have it, those in
+the order of their names."""
 _WATCHED = "watched"
 """A port of specifications that says which word of memories is known."""
 _WATCHED_BITS = 32
@@ -191,6 +191,25 @@ _LAYER = Datapath(
     steps=True,
     free=("mxsf_sta", "mxsf_converter", "mxsf_operand_packer"),
 )
+_PU = {"INTERVAL": "row_interval", "DOT": "pipeline", "LATENCY": "latency"}
+_FREE_MACS = ("safe_mac", "bf16_mac", "fp12_accumulator", "bf16_accumulator")
+_NEAR_PU: Mapping[str, str | int] = {
+    "A": 10,
+    "W": 10,
+    "STAGES": "pipeline",
+    "NEAR": 1,
+    "SHARED": 1,
+}
+_FREE_DOTS = ("block_accumulator", "block_sequencer", "mxsf_operand_dot", "mxsf_paired_multiplier")
+_FREE_WINDOW = ("window_accumulator", "window_sequencer", "mxsf_operand_dot")
+_ENGINE = {
+    "PU_ROWS": "pu_rows",
+    "PU_COLUMNS": "pu_columns",
+    "ROWS": "rows",
+    "COLUMNS": "columns",
+    "LANES": "lanes",
+}
+_FREE_ENGINE = ("mxsf_sta", "bf16_sta", "operand_feed", "result_rows")
 _SCALER = {"WIDTH": "width", "QUANTUM_EXPONENT": "quantum_exponent"}
 
 
@@ -475,6 +494,55 @@ DATAPATHS = {
         _ARITHMETIC, parameters={**_ARITHMETIC.parameters, "BOTH": 1}
     ),
     "vector_buffer_columns8_banks2_bank_depth256": Datapath("vector_buffer", _BANKS, steps=True),
+    "mxsf_pu": Datapath("pu", _PU, steps=True, free=_FREE_MACS, first=REACHABILITY),
+    "bf16_pu_first_behind": Datapath(
+        "pu",
+        {**_PU, "CODE": 16, "SCALED": 0, "PARTIAL": 32},
+        steps=True,
+        free=_FREE_MACS,
+        first=REACHABILITY,
+    ),
+    "mxsf_pu_exact": Datapath(
+        "exact_pu", {"STAGES": "pipeline"}, steps=True, free=_FREE_DOTS, first=REACHABILITY
+    ),
+    "mxsf_pu_exact_fpga": Datapath(
+        "exact_pu", _NEAR_PU, steps=True, free=_FREE_DOTS, first=REACHABILITY
+    ),
+    "mxsf_pu_exact_4x4x2_fpga": Datapath(
+        "exact_pu",
+        {**_NEAR_PU, "LANES": 2, "DOT": 26},
+        steps=True,
+        free=_FREE_DOTS,
+        first=REACHABILITY,
+    ),
+    "mxsf_pu_exact_4x8x4*_interleave2": Datapath(
+        "interleaved_pu",
+        {"INTERVAL": "row_interval"},
+        steps=True,
+        free=_FREE_DOTS,
+        first=REACHABILITY,
+    ),
+    "mxsf_pu_window": Datapath("window_pu", steps=True, free=_FREE_WINDOW, first=REACHABILITY),
+    "mxsf_pu_window*_interleave2": Datapath(
+        "window_pu", {"TURNS": 2}, steps=True, free=_FREE_WINDOW, first=REACHABILITY
+    ),
+    "mxsf_gemm_engine_exact_?x?x4x8x4*": Datapath(
+        "gemm_engine", _ENGINE, steps=True, free=_FREE_ENGINE, first=REACHABILITY
+    ),
+    "mxsf_gemm_engine_window*": Datapath(
+        "gemm_engine",
+        {**_ENGINE, "ANCHORED": 1},
+        steps=True,
+        free=_FREE_ENGINE,
+        first=REACHABILITY,
+    ),
+    "bf16_gemm_engine_first_behind": Datapath(
+        "gemm_engine",
+        {**_ENGINE, "CODE": 16, "SCALED": 0},
+        steps=True,
+        free=_FREE_ENGINE,
+        first=REACHABILITY,
+    ),
 }
 """By patterns of units, of which the first one counts."""
 
@@ -717,7 +785,7 @@ def _shown(module: Module, nets: Mapping[str, int], *, watches: bool) -> str:
 
 
 def _of_each(module: Module) -> dict[str, list[str]]:
-    """By ports of a specification that are nets of each free part the names of these nets."""
+    """By ports of a specification that are ports of free parts the names of these nets."""
     path = datapath(module)
     if path is None:
         return {}
@@ -980,6 +1048,7 @@ def _stepping_monitor(module: Module, path: Datapath, nets: Mapping[str, int]) -
     there |= {
         port: f"{{{', '.join(f'{_INSIDE}{net}' for net in reversed(each))}}}"
         for port, each in _of_each(module).items()
+        if each
     }
     of_specification = [f".{port}({there.get(port, 0)})" for port in _ports(name)]
     results = ["holds", *[_INSIDE_HOLDS] * (_says_of_inside(path) and bool(nets))]

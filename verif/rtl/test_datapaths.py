@@ -334,6 +334,27 @@ WRONG = {
         "assign s_axis_bias_tready = arithmetic_s_axis_operand_tready & affine_held;",
         "assign s_axis_bias_tready = arithmetic_s_axis_operand_tready;",
     ),
+    "fetch_small_no_sweeps_fpga": (
+        "else held_lost <= next_is_lost;",
+        "else held_lost <= is_lost;",
+    ),
+    "mxsf_pu": ("last_after_1 <= token_next[3];", "last_after_1 <= token_next[2];"),
+    "mxsf_pu_exact": (
+        "if (en) nan_0_1 <= is_nan;",
+        r"if (en) nan_0_1 <= \$is_nan$equal ;",
+    ),
+    "mxsf_pu_exact_4x8x4_accumulators16_carry_save_interleave2": (
+        "assign a_enters = en & phase;",
+        "assign a_enters = en;",
+    ),
+    "bf16_gemm_engine_first_behind": (
+        r"assign \$engine_error$and  = feed_fault & rows_is_only_one;",
+        r"assign \$engine_error$and  = feed_fault;",
+    ),
+    "mxsf_pu_window": (
+        "accumulate_nan <= anchor_nan_2;",
+        "accumulate_nan <= anchor_nan_1;",
+    ),
 }
 """A text of the Verilog of a unit, or of one inside it, and what takes its place."""
 
