@@ -17,7 +17,7 @@ from verif.support.manifest import Module, generated
 DATA = DOCS / "trust.json"
 COMMAND_LINES = "command lines"
 """The group of answers of the command."""
-_WAYS = ("proved", "exhausted", "structure", "simulation")
+_WAYS = ("proved", "exhausted", "structure", "parts", "simulation")
 _OF_VALUES = ("datapaths", "pipelines", "frames")
 """Kinds of proofs that are about what a unit computes."""
 _ANSWERS = ("result", "TypeError", "ValueError", "documented", "fault")
@@ -72,7 +72,8 @@ def known(modules: Mapping[str, Module], proofs: Mapping[str, Any]) -> dict[str,
 
     A pipeline that is proved to equal its combinational form is proved if that is. Exhausted is a
     lane whose frame is proved and whose functions were swept with it. By structure is
-    a module of wires and of modules inside that are known otherwise than by simulation.
+    a module of wires and of modules inside that are known otherwise than by simulation. But for
+    parts is one that is proved, and rests on some that are not.
     """
     found = dict.fromkeys(modules, "simulation")
     of_datapaths = proofs["datapaths"]
@@ -92,7 +93,7 @@ def known(modules: Mapping[str, Module], proofs: Mapping[str, Any]) -> dict[str,
             if found[name] == "proved" and any(
                 found[o] not in ("proved", "exhausted") for o in rests_on(module)
             ):
-                found[name], changed = "simulation", True
+                found[name], changed = "parts", True
     units = {module.name: unit for unit, module in modules.items()}
     changed = True
     while changed:
@@ -100,7 +101,7 @@ def known(modules: Mapping[str, Module], proofs: Mapping[str, Any]) -> dict[str,
         for name, module in modules.items():
             if found[name] == "simulation" and only_wires(module):
                 parts = [found[units[part]] for part in inside(module)]
-                if "simulation" not in parts:
+                if not {"simulation", "parts"} & set(parts):
                     found[name], changed = "structure", True
     return found
 

@@ -558,7 +558,8 @@ def rests_on(module: Module) -> list[str]:
     path = datapath(module)
     if path is None:
         return []
-    memories = [unit for unit, one in generated().items() if f"  {one.instance} " in module.text]
+    text = module.text
+    memories = [unit for unit, one in generated().items() if f"  {one.instance} " in text]
     free = {one.instance for one in _free_parts(module, path).values()}
     parts = [unit for unit, one in generated().items() if one.instance in free]
     return [*path.parts, *parts, *(memories if _watches(path) else [])]
@@ -624,10 +625,11 @@ def _own(module: Module) -> str:
 
 def _free_parts(module: Module, path: Datapath) -> dict[str, Module]:
     """The modules inside a module whose results may be anything, by names in Verilog."""
+    text = module.text
     return {
         fixed_name(part.name, part.given): part
         for unit, part in generated().items()
-        if unit.startswith(path.free) and f"  {part.instance} " in module.text
+        if unit.startswith(path.free) and f"  {part.instance} " in text
     }
 
 

@@ -731,7 +731,7 @@ module vector_chain_specification #(parameter COLUMNS = 16, NARROW = 0, SWEEPS =
   wire [3:0] number_now;
   wire [31:0] factor;
   wire operates, has_function, has_narrow, reduces, scales, single_now;
-  held #(3 + 4 + 32 + 1 + 1 + 1, LATER, 0) told (clk, 1'b0,
+  value_later #(3 + 4 + 32 + 1 + 1 + 1, LATER, 0) told (clk, 1'b0,
     {operation, number, argument, single, affine, reduction != 0},
     {operation_now, number_now, factor, single_now, scales, reduces});
   assign operates = operation_now != 0, has_narrow = NARROW & number_now > 8;
