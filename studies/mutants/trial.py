@@ -104,10 +104,13 @@ def is_specified(module: Module) -> bool:
     """Whether a module that is proved to keep its specification can be told from no other one.
 
     Where a specification has no registers but the module has, the proof is about no reset. One of
-    words is about a module with parameters, which has no mutants.
+    words is about a module with parameters, which has no mutants. One with parts that may do
+    anything says of results what comes of theirs.
     """
     path = datapath(module)
-    return path is not None and not path.words and (path.steps or module.latency == 0)
+    if path is None or path.words or path.free:
+        return False
+    return path.steps or module.latency == 0
 
 
 def _functions(file: Path) -> list[str]:
